@@ -140,13 +140,13 @@ def numbers_of(values: object, argument: str) -> NDArray[np.float64]:
         )
     if isinstance(values, np.ndarray) and values.dtype.kind in "fiub":
         return np.asarray(values, dtype=np.float64)
-    listed = [None if is_missing(number) else number for number in values]
+    numbers = [None if is_missing(number) else number for number in values]
     try:
-        return np.array(listed, dtype=np.float64)
+        return np.array(numbers, dtype=np.float64)
     except (TypeError, ValueError):
-        bad = next((i for i, x in enumerate(listed) if not _is_number(x)), 0)
+        bad = next((i for i, x in enumerate(numbers) if not _is_number(x)), 0)
         raise ArgumentTypeError(
-            f"must be a number, not {checks.shown(listed[bad])}",
+            f"must be a number, not {checks.shown(numbers[bad])}",
             argument=argument,
             place=(bad,),
         ) from None

@@ -91,7 +91,7 @@ def _wrong(path: Path, problem: str, line: int | None = None) -> ArgumentError:
     )
 
 
-def _made(
+def _marked_text(
     row: tuple[str, str, str], units: Iterable[Unit], path: Path, line: int | None = None
 ) -> MarkedText:
     """Check the passages of a text, and return the text with them."""
@@ -136,7 +136,7 @@ def _of_row(row: Any, path: Path, line: int, form: Format, text: str) -> MarkedT
             )
     coder = row.get("coder") or row.get("annotator") or path.stem
     key = str(row.get("id", line))
-    return _made((key, row[text], str(coder)), units, path, line)
+    return _marked_text((key, row[text], str(coder)), units, path, line)
 
 
 def _of_doccano(row: Mapping[str, Any]) -> list[dict[str, Any]] | None:
@@ -161,22 +161,24 @@ def _label_studio(tasks: Any, path: Path) -> Iterator[MarkedText]:  # noqa: ANN4
         if "annotations" not in task:  # JSON-MIN: each entry is one annotator's task
             parts = task.get("label") or []
             text = _text_of(task, path, key)
-            units = [unit for each in parts for unit in _units(text, each, path, key)]
-            yield _made((key, text, str(task.get("annotator", path.stem))), units, path)
+            units = [unit for part in parts for unit in _units(text, part, path, key)]
+            yield _marked_text(
+                (key, text, str(task.get("annotator", path.stem))), units, path
+            )
             continue
         text = _text_of(task["data"], path, key)
-        for each in task["annotations"]:
-            if each.get("was_cancelled"):
+        for annotation in task["annotations"]:
+            if annotation.get("was_cancelled"):
                 continue
-            by = each.get("completed_by", path.stem)
+            by = annotation.get("completed_by", path.stem)
             by = by.get("email", by.get("id")) if isinstance(by, Mapping) else by
             units = [
                 unit
-                for part in each["result"]
+                for part in annotation["result"]
                 if part.get("type") in ("labels", "hypertextlabels")
                 for unit in _units(text, part["value"], path, key)
             ]
-            yield _made((key, text, str(by)), units, path)
+            yield _marked_text((key, text, str(by)), units, path)
 
 
 def _text_of(data: Mapping[str, Any], path: Path, key: str) -> str:
@@ -227,4 +229,4 @@ def _brat(path: Path) -> Iterator[MarkedText]:
                 start, end = map(int, fragment.split())
                 units.append(Unit(start, end, match[2]))
         name = file.relative_to(path) if path.is_dir() else Path(file.name)
-        yield _made((str(name.with_suffix("")), text, coder), units, file)
+        yield _marked_text((str(name.with_suffix("")), text, coder), units, file)

@@ -254,12 +254,12 @@ def _drawing(gold: GoldSample, coded: Ints, probs: Floats) -> Drawing | None:
     if not gold.waves:
         return None
     rows = [gold.rows[i] for i in coded]
-    found = waves.combine(gold.waves).of(rows)
-    weights, left = found.weights, found.left
+    combined = waves.combine(gold.waves).of(rows)
+    weights, left = combined.weights, combined.left
     rates = probs * weights
     is_full = rates > 1 - _ROUNDING
     return Drawing(
-        scale=np.where(is_full, found.scale, 1 / probs),
+        scale=np.where(is_full, combined.scale, 1 / probs),
         left=np.where(is_full, left, 1 - (1 - left) * rates),
     )
 
@@ -367,8 +367,8 @@ def _named(design: Mapping[str, Any], empty: Ints) -> str:
     if not names or max(empty) >= len(names):
         return f"each: {design.get('history')}"
     drawn = design.get("drawn") or {}
-    listed = [f"{names[h]!r} ({drawn.get(names[h], '?')} drawn)" for h in empty]
-    return ", ".join(listed)
+    strata = [f"{names[h]!r} ({drawn.get(names[h], '?')} drawn)" for h in empty]
+    return ", ".join(strata)
 
 
 def _rates(cells: Ints, coded: Ints) -> Floats:
@@ -388,15 +388,15 @@ def _uneven(names: list[str], strata: Ints, coded: Ints) -> str:
     unlikely = normal_quantile(1 - _UNLIKELY / max(len(tested), 1))
     gaps = {}  # by label, in standard errors
     for name in tested:
-        own = labels == name
-        rest = 1 - own.sum() / len(own)  # a label is compared with all others
-        error = float(np.sqrt((expected[own] * (1 - expected[own])).sum() * rest))
-        gap = abs(float(is_coded[own].sum() - expected[own].sum())) - 0.5
+        has_label = labels == name
+        rest = 1 - has_label.mean()  # a label is compared with all others
+        error = float(np.sqrt((expected * (1 - expected))[has_label].sum() * rest))
+        gap = abs(float((is_coded - expected)[has_label].sum())) - 0.5
         gaps[name] = gap / error if error > 0 else 0.0
     if max(gaps.values(), default=0.0) <= unlikely:
         return ""
-    listed = [
+    rates = [
         f"{percents(is_coded[labels == name].mean(), 0)} of {name!r}"
         for name in sorted(gaps, key=lambda name: -gaps[name])
     ]
-    return ", ".join(listed[:6])
+    return ", ".join(rates[:6])

@@ -138,10 +138,12 @@ def gold_sample(
         ("weights", weights),
     ):
         frames.check_index(values, frame, name)
-    own = {} if after is None else after.design
+    earlier = {} if after is None else after.design
     there = frames.names(frame)
     known = {
-        name: own[name] for name in ("text", "label", "id") if own.get(name) in there
+        name: earlier[name]
+        for name in ("text", "label", "id")
+        if earlier.get(name) in there
     }
     texts = Population.of(
         data,
@@ -151,7 +153,7 @@ def gold_sample(
         # A warning about the column "id" is issued only for the first wave.
         id=id or (own_ids(frame) if after is None else known.get("id")),
         names=names or (() if after is None else after.names),
-        several=own.get("several") if several is None else several,
+        several=earlier.get("several") if several is None else several,
     )
     if after is not None:
         after, texts = earlier_draw(after, texts)
@@ -179,10 +181,13 @@ def gold_sample(
         after=after,
         most=most,
     )
-    for name, given, of in (("by", by, "stratified"), ("weights", weights, "weights")):
-        if given is not None and kind != of:
+    for name, value, user in (
+        ("by", by, "stratified"),
+        ("weights", weights, "weights"),
+    ):
+        if value is not None and kind != user:
             raise ArgumentError(
-                f"is for {setting('prob', of)}, not {checks.shown(prob)}",
+                f"is for {setting('prob', user)}, not {checks.shown(prob)}",
                 argument=name,
             )
     scale = scale_of(data, None, texts.label_column)
@@ -221,14 +226,14 @@ def _checked_names(names: object, after: object) -> list[str]:
         raise ArgumentTypeError(
             f"must be a list of labels, not {checks.shown(names)}", argument="names"
         )
-    found = [text_of(each) or "" for each in names]
-    for i, name in enumerate(found):
+    labels = [text_of(name) or "" for name in names]
+    for i, name in enumerate(labels):
         if not name.strip():
             raise ArgumentError(
                 f"must not be empty: {name!r}", argument="names", place=(i,), code="empty"
             )
-    checks.distinct("names", found)
-    return found
+    checks.distinct("names", labels)
+    return labels
 
 
 def _check_there(texts: Population, n: int) -> None:
@@ -249,7 +254,7 @@ def _check_there(texts: Population, n: int) -> None:
         )
 
 
-def _check_used(kind: str | None, **given: Input) -> None:
+def _check_used(kind: str | None, **arguments: Input) -> None:
     """Check that arguments of one design are not given with another design."""
     defaults = {"confidence": None, "floor": 0.3, "allocation": "proportional"}
     users = {
@@ -257,7 +262,7 @@ def _check_used(kind: str | None, **given: Input) -> None:
         "floor": ("uncertainty", "weights"),
         "allocation": ("stratified",),
     }
-    for name, value in given.items():
+    for name, value in arguments.items():
         is_default = (
             isinstance(value, (str, float, type(None))) and value == defaults[name]
         )
@@ -297,18 +302,18 @@ def _drawn(
 ) -> tuple[sampling.Draw, dict[str, Any], bool]:
     """Draw from the texts that were not drawn before."""
 
-    def unequal(own: Floats, at_least: float) -> sampling.Draw:
+    def unequal(text_sizes: Floats, at_least: float) -> sampling.Draw:
         if after is None:
-            probs = sampling.inclusion_probs(own, n, at_least)
+            probs = sampling.inclusion_probs(text_sizes, n, at_least)
         else:
-            probs = waves.bounded_probs(own, n, at_least, most)
+            probs = waves.bounded_probs(text_sizes, n, at_least, most)
         return sampling.draw_unequal(probs, rng)
 
     if kind is None:
-        given = texts.of_rows(sizes, "prob")
+        probs = texts.of_rows(sizes, "prob")
         if after is not None:
-            return unequal(given, 0.0), {"given": True}, False
-        draw = sampling.draw_unequal(given, rng)
+            return unequal(probs, 0.0), {"given": True}, False
+        draw = sampling.draw_unequal(probs, rng)
         if len(draw.rows) != n:
             raise ArgumentError(
                 f"must sum to n = {n}, not to {len(draw.rows)}", argument="prob"
@@ -317,10 +322,10 @@ def _drawn(
     if kind in {"uncertainty", "weights"}:
         checks.real("floor", floor, 0, 1)
         if kind == "uncertainty":
-            own = 1 - texts.confidence(confidence)
+            text_sizes = 1 - texts.confidence(confidence)
         else:
-            own = weights_of(texts.frame, sizes, len(texts))[texts.there]
-        return unequal(own, floor), {"floor": floor}, False
+            text_sizes = weights_of(texts.frame, sizes, len(texts))[texts.there]
+        return unequal(text_sizes, floor), {"floor": floor}, False
     if kind == "stratified":
         strata = texts.strata(by)
         draw = sampling.draw_stratified(strata, n, rng, allocation)
@@ -343,25 +348,25 @@ def _drawn(
 
 def warn_of_examples(drawn: GoldSample, examples: Sequence[Example]) -> None:
     """Warn if sampled texts are examples of the codebook: the prompt has their labels."""
-    rows = same_rows(drawn.texts, [each.text for each in examples])
+    rows = same_rows(drawn.texts, [example.text for example in examples])
     if rows:
         ids = listed_ids(drawn.ids, rows)
         warn_caller(note("examples", n=len(rows), n_drawn=len(drawn), ids=ids))
 
 
-def page_of(found: GoldSample) -> str:
+def page_of(sample: GoldSample) -> str:
     """Return a summary of a sample, without its rows."""
-    n_coded = sum(code is not None for code in found.gold)
-    ends = (float(found.probs.min()), float(found.probs.max()))
+    n_coded = sum(code is not None for code in sample.gold)
+    ends = (float(sample.probs.min()), float(sample.probs.max()))
     n_decimals = max(len(f"{p:.3g}".partition(".")[2]) for p in ends)
     least, most = (f"{p:.{n_decimals}f}" for p in ends)
-    sizes = ", ".join(str(each["n"]) for each in found.history)
-    n = f"{len(found.ids)} of {count_of(len(found.all_probs), 'text')}"
+    sizes = ", ".join(str(wave["n"]) for wave in sample.history)
+    n = f"{len(sample.ids)} of {count_of(len(sample.all_probs), 'text')}"
     lines = [
-        f"<GoldSample: {n}, drawn {DESIGNS[found.design['kind']]}>",
-        f"inclusion probabilities from {least} to {most}, seed {found.design['seed']}",
+        f"<GoldSample: {n}, drawn {DESIGNS[sample.design['kind']]}>",
+        f"inclusion probabilities from {least} to {most}, seed {sample.design['seed']}",
     ]
-    if len(found.history) > 1:
+    if len(sample.history) > 1:
         lines.append(f"waves of {sizes} texts")
-    coded = f"{n_coded} coded, by {count_of(len(found.coders), 'coder')}"
+    coded = f"{n_coded} coded, by {count_of(len(sample.coders), 'coder')}"
     return "\n".join([*lines, coded])

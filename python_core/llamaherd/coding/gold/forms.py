@@ -154,13 +154,19 @@ def sets_of(
 
     The codes of known coders are checked by their single labels.
     """
-    made = read_sets(columns, names, BETWEEN, words_for_none(names), argument="gold")
+    sets = read_sets(columns, names, BETWEEN, words_for_none(names), argument="gold")
     if coders is not None:
-        labels, *people = [[x for each in column for x in each or ()] for column in made]
+        labels, *people = [
+            [label for label_set in column for label in label_set or ()]
+            for column in sets
+        ]
         check_coders(labels, people, coders, [*names, *allowed])
     return [
-        [None if each is None else in_order(map(str, each), names) for each in column]
-        for column in made
+        [
+            None if label_set is None else in_order(map(str, label_set), names)
+            for label_set in column
+        ]
+        for column in sets
     ]
 
 
@@ -186,9 +192,9 @@ class CodeReader:
             return self._read_one(cell)
         if is_none(cell, self.names):
             return "", ""
-        found = [self._read_one(part) for part in self._between.split(cell)]
-        problem = next((problem for _, problem in found if problem), "")
-        labels = [code for code, _ in found if code is not None]
+        readings = [self._read_one(part) for part in self._between.split(cell)]
+        problem = next((problem for _, problem in readings if problem), "")
+        labels = [code for code, _ in readings if code is not None]
         if problem or not labels:
             return None, problem
         return joined_labels(labels_in(joined_labels(labels), self.names)), ""
@@ -208,9 +214,9 @@ class CodeReader:
 
     def are_notes(self, cells: Sequence[str]) -> bool:
         """Return True if some cell is not empty, and no cell is a label."""
-        found = [self.read(cell) for cell in cells]
-        is_something = any(problem for _, problem in found)
-        return is_something and all(code is None for code, _ in found)
+        readings = [self.read(cell) for cell in cells]
+        is_something = any(problem for _, problem in readings)
+        return is_something and all(code is None for code, _ in readings)
 
 
 def listed_ids(ids: Sequence[str], rows: Sequence[int]) -> str:
@@ -245,11 +251,11 @@ class Places:
         n = len(self.ids)
         if index is None or len(index) != n or index == list(range(n)):
             return None
-        texts = [text_of(each) or "" for each in index]
+        texts = [text_of(value) or "" for value in index]
         for expected in (self.ids, list(map(str, self.rows)), list(map(str, range(n)))):
             if set(texts) == set(expected) and len(set(texts)) == n:
-                at = {each: i for i, each in enumerate(texts)}
-                return [at[each] for each in expected]
+                at = {text: i for i, text in enumerate(texts)}
+                return [at[text] for text in expected]
         raise ArgumentError(
             "have an index that is neither the sample's ids nor its rows: give "
             "codes.to_numpy() if they are in the sample's order",
@@ -263,21 +269,23 @@ def read_codes(
     """Return the codes of each coder, in the sample's order."""
     order = places.order_of(codes)
     if isinstance(codes, Mapping) or hasattr(codes, "columns"):
-        given = {
+        columns = {
             name: frames.column(codes, name, "codes") for name in frames.names(codes)
         }
     else:  # includes pandas Series, which also have items
-        given = {coder: codes}
+        columns = {coder: codes}
     if isinstance(codes, Mapping):  # may contain Series
-        given = {
-            name: _ordered(frames.column(codes, name, "codes"), places.order_of(each))
-            for name, each in codes.items()
+        columns = {
+            name: _ordered(frames.column(codes, name, "codes"), places.order_of(values))
+            for name, values in codes.items()
         }
     elif order is not None:
-        given = {name: _ordered(list(each), order) for name, each in given.items()}
+        columns = {
+            name: _ordered(list(values), order) for name, values in columns.items()
+        }
     return {
-        str(name): _checked(each, str(name), places, reader)
-        for name, each in given.items()
+        str(name): _checked(values, str(name), places, reader)
+        for name, values in columns.items()
     }
 
 
@@ -295,20 +303,20 @@ def _checked(
             argument="codes",
             code="wrong_length",
         )
-    made: list[str | None] = []
+    labels: list[str | None] = []
     problems = []
     for i, code in enumerate(codes):
         text = text_of(code)
         if reader.several and text == "":
             text = none_of(reader.names)
         label, problem = reader.read(text or "")
-        made.append(label)
+        labels.append(label)
         if problem:
             where = f"codes of {coder!r}, row {i + 1} (id {places.ids[i]})"
             problems.append(f"{where}: {problem}")
     if problems:
         raise ArgumentError(summary_of_problems(problems), code="unknown_codes")
-    return made
+    return labels
 
 
 def _ordered(values: list[Any], order: Sequence[int] | None) -> list[Any]:
@@ -337,7 +345,7 @@ def fields_of(text: str) -> dict[str, Any]:
     """Return the fields of the `GoldSample` that `text_of` stored."""
     try:
         stored = json.loads(text)
-        made = {
+        sample = {
             name: read(stored[name])
             for name, read in _READERS.items()
             if name not in _OPTIONAL or stored.get(name) is not None
@@ -351,10 +359,10 @@ def fields_of(text: str) -> dict[str, Any]:
         raise ArgumentError(
             f"is a gold sample of another format, {form!r}", argument="text"
         )
-    is_other = bool(made.get("waves")) and not np.allclose(
-        waves.combine(made["waves"]).all_probs, made["all_probs"], rtol=1e-9, atol=0
+    is_other = bool(sample.get("waves")) and not np.allclose(
+        waves.combine(sample["waves"]).all_probs, sample["all_probs"], rtol=1e-9, atol=0
     )
-    if is_other or checksum != _probs_sha256(made["all_probs"]):
+    if is_other or checksum != _probs_sha256(sample["all_probs"]):
         raise ArgumentError(
             "the inclusion probabilities of the stored gold sample were changed: it "
             "gives no valid estimates; use the sample as it was drawn",
@@ -362,7 +370,7 @@ def fields_of(text: str) -> dict[str, Any]:
             code="changed",
             form="{name}: {problem}",
         )
-    return made
+    return sample
 
 
 def _stored(value: Any) -> Any:  # noqa: ANN401 - of any field
@@ -370,9 +378,10 @@ def _stored(value: Any) -> Any:  # noqa: ANN401 - of any field
     if isinstance(value, np.ndarray):
         return value.tolist()
     if is_dataclass(value):
-        given = {each.name: _stored(getattr(value, each.name)) for each in fields(value)}
-        return {name: each for name, each in given.items() if each is not None}
-    return [_stored(each) for each in value] if isinstance(value, tuple) else value
+        names = [field.name for field in fields(value)]
+        stored = {name: _stored(getattr(value, name)) for name in names}
+        return {name: item for name, item in stored.items() if item is not None}
+    return [_stored(item) for item in value] if isinstance(value, tuple) else value
 
 
 def _floats(values: Input) -> Floats:
@@ -413,7 +422,7 @@ _READERS: dict[str, Callable[[Any], Any]] = {
     "names": tuple,
     "labels": list,
     "design": dict,
-    "codes": lambda columns: [list(each) for each in columns],
+    "codes": lambda columns: [list(column) for column in columns],
     "coders": list,
     "all_ids": _texts,
     "label_marks": _ints,

@@ -74,15 +74,15 @@ class SampleRows:
                 name = f"{RAW}{name}"  # samples are drawn with the model's labels
             return frames.column(frame, name, role) if name in there else None
 
-        ids, own = column("id"), column("label")
-        found = labels if own is None else own
+        ids, label_column = column("id"), column("label")
+        drawn_with = labels if label_column is None else label_column
         is_raw = f"{RAW}{design.get('label')}" in there
-        used = found if labels is None or is_raw else labels
+        used = drawn_with if labels is None or is_raw else labels
         return cls(
             n=n,
             ids=None if ids is None else _ids(ids),
             texts=column("text") if texts is None else texts,
-            labels=None if found is None else label_forms(found),
+            labels=None if drawn_with is None else label_forms(drawn_with),
             used=None if used is None else label_forms(used),
             moved=_moved(design.get("columns") or {}, frame, there),
         )
@@ -146,8 +146,8 @@ def filtered(gold: GoldSample, rows: SampleRows) -> GoldSample:
     """
     if gold.all_ids is None or rows.ids is None or rows.n >= len(gold.all_ids):
         return gold
-    at = {each: i for i, each in enumerate(_ids(gold.all_ids))}
-    kept = [at.get(each, -1) for each in rows.ids]
+    at = {identifier: i for i, identifier in enumerate(_ids(gold.all_ids))}
+    kept = [at.get(identifier, -1) for identifier in rows.ids]
     if min(kept, default=-1) < 0 or len(set(kept)) < len(kept):
         return gold
     return gold.among(kept)
@@ -190,22 +190,22 @@ def _n_relabelled(
 
 
 def _ids(values: Sequence[Any]) -> list[str]:
-    return [comparable_text(each) or "" for each in values]
+    return [comparable_text(value) or "" for value in values]
 
 
 def hash_of_labels(labels: Sequence[Any]) -> str | None:
     """Return the SHA-256 of all labels in order; None without labels."""
     formed = label_forms(labels)
-    return hash_of_texts(formed) if any(each is not None for each in formed) else None
+    return hash_of_texts(formed) if any(label is not None for label in formed) else None
 
 
 def column_hashes(frame: Input, names: Sequence[str]) -> dict[str, list[str]]:
     """Return two SHA-256 of each column: of its values in order, and of sorted values."""
-    found = {}
+    hashes = {}
     for name in names:
         values = [_cell(value) for value in frames.column(frame, name, "data")]
-        found[name] = [hash_of_texts(values), hash_of_texts(sorted(values))]
-    return found
+        hashes[name] = [hash_of_texts(values), hash_of_texts(sorted(values))]
+    return hashes
 
 
 def _cell(value: object) -> str:
@@ -217,8 +217,8 @@ def _cell(value: object) -> str:
 
 def _moved(known: Mapping[str, Any], frame: Input, there: Sequence[str]) -> str:
     """Return the first column with the same values in another order, or ""."""
-    found = column_hashes(frame, [name for name in known if name in there])
-    for name, (ordered, values) in found.items():
+    hashes = column_hashes(frame, [name for name in known if name in there])
+    for name, (ordered, values) in hashes.items():
         if values == known[name][1] and ordered != known[name][0]:
             return name
     return ""
@@ -226,23 +226,23 @@ def _moved(known: Mapping[str, Any], frame: Input, there: Sequence[str]) -> str:
 
 def _by_id(gold: GoldSample, ids: Sequence[str]) -> list[int] | None:
     """Return row indices matched by id; None if rows are in the order of the draw."""
-    at = {each: i for i, each in enumerate(ids)}
+    at = {identifier: i for i, identifier in enumerate(ids)}
     column = gold.design["id"]
     if len(at) < len(ids):
-        twice = next(each for i, each in enumerate(ids) if at[each] != i)
+        twice = next(same for i, same in enumerate(ids) if at[same] != i)
         _refuse(f"column {column!r} has the id {checks.quoted(twice)} twice")
     if gold.all_ids is None:  # samples of earlier versions have only the drawn ids
-        if [at.get(each) for each in _ids(gold.ids)] != gold.rows:
+        if [at.get(identifier) for identifier in _ids(gold.ids)] != gold.rows:
             _refuse(
                 f"ids in column {column!r} differ from those of the sample, or are in "
                 "another order"
             )
         return None
-    known = _ids(gold.all_ids)
-    missing = next((each for each in known if each not in at), None)
+    all_ids = _ids(gold.all_ids)
+    missing = next((identifier for identifier in all_ids if identifier not in at), None)
     if missing is not None:
         _refuse(f"the id {checks.quoted(missing)} is not in column {column!r}")
-    new_rows = [at[each] for each in known]
+    new_rows = [at[identifier] for identifier in all_ids]
     return None if new_rows == list(range(len(ids))) else new_rows
 
 
@@ -273,14 +273,14 @@ def _check_labels(gold: GoldSample, rows: SampleRows, drawn: Sequence[int]) -> N
     design = gold.design
     by_id = rows.ids is not None
     is_bare = design.get("text") is None and design.get("id") is None
-    given = [_label_form(label) for label in gold.labels]
+    drawn_labels = [_label_form(label) for label in gold.labels]
     labels = rows.labels
-    if labels is None or not any(label is not None for label in given):
+    if labels is None or not any(label is not None for label in drawn_labels):
         if by_id or is_bare:
             return
         _refuse(f"the order of the rows cannot be verified: {_without(design)}")
     sha256 = design.get("labels_sha256")
-    same = [labels[i] for i in drawn] == given
+    same = [labels[i] for i in drawn] == drawn_labels
     if not by_id and sha256 is not None:
         same = same and hash_of_labels(labels) == sha256
     if not same:

@@ -40,7 +40,7 @@ def earlier_draw(after: GoldSample, texts: Population) -> tuple[GoldSample, Popu
     raw = f"{RAW}{texts.label_column}"
     if raw in frames.names(texts.frame):  # after recalibrate(): labels of the model
         column = frames.column(texts.frame, raw, "label")
-        texts = replace(texts, labels=[text_of(each) for each in column])
+        texts = replace(texts, labels=[text_of(value) for value in column])
     left = replace(texts, drawn=frozenset(moved.rows))
     if len(left.there) == 0:
         raise ArgumentError("has all texts already", argument="after", code="no_rows")
@@ -136,15 +136,15 @@ def pool(after: GoldSample, new: GoldSample, left: Ints, *, is_same: bool) -> Go
             of_kind["drawn"] = dict(zip(of_kind["strata"], counts, strict=True))
         design = {**of_kind, **design}
         return replace(after, **both, design=design, all_probs=probs)
-    known = after.waves or (_wave(after),)
-    made = (*known, _wave(new))
+    earlier = after.waves or (_wave(after),)
+    all_waves = (*earlier, _wave(new))
     return replace(
         after,
         **both,
         design={"kind": WAVES, **design},
-        all_probs=waves.combine(made).all_probs,
-        strata=np.minimum(known[0].strata, 0),
-        waves=made,
+        all_probs=waves.combine(all_waves).all_probs,
+        strata=np.minimum(earlier[0].strata, 0),
+        waves=all_waves,
     )
 
 

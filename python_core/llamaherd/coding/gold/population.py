@@ -83,15 +83,15 @@ class Population:
         texts = _texts(frame, text, n_texts)
         labels = _strings(frames.column(frame, label, "label")) if label else None
         if labels and not several:
-            labels = [None if not form_of(each or "") else each for each in labels]
-        there = {each for each in labels or () if each is not None}
+            labels = [value if form_of(value or "") else None for value in labels]
+        there = {value for value in labels or () if value is not None}
         if label and are_measured(frames.column(frame, label, "label")):
             there = set()  # any number is allowed as a code
         elif label and not several and frames.are_ordered(frame, label):
             # Agreement on an ordinal scale depends on the order of the names.
             names = names or frames.categories(frame, label) or ()
         if several:
-            there = {part for each in there for part in labels_in(each, ())}
+            there = {part for value in there for part in labels_in(value, ())}
         there |= _with_probabilities(frame, label, there)
         ids = [str(i + 1) for i in range(n_texts)]
         if id is not None:
@@ -102,7 +102,7 @@ class Population:
             ids=ids,
             texts=texts,
             labels=labels or [None] * n_texts,
-            names=tuple(text_of(each) or "" for each in names) or tuple(sorted(there)),
+            names=tuple(text_of(name) or "" for name in names) or tuple(sorted(there)),
             several=bool(several),
             text_column=text,
             label_column=label,
@@ -161,21 +161,21 @@ class Population:
             for i in self.there
         ]
 
-    def confidence(self, given: str | Sequence[float] | None) -> Floats:
+    def confidence(self, source: str | Sequence[float] | None) -> Floats:
         """Return the confidence of the model for each row with a text, in [0, 1]."""
-        if given is None and isinstance(self.data, Coded):
-            given = self.data.columns.get("margin") or self.data.columns.get("prob")
+        if source is None and isinstance(self.data, Coded):
+            source = self.data.columns.get("margin") or self.data.columns.get("prob")
             if self.several and self.data.probs is not None:
-                given = confidence_of(self.data.probs).tolist()
-        if given is None:
+                source = confidence_of(self.data.probs).tolist()
+        if source is None:
             raise ArgumentError(
                 "must be a column with the confidence of the model, from 0 to 1",
                 argument="confidence",
             )
         values = (
-            frames.column(self.frame, given, "confidence")
-            if isinstance(given, str)
-            else given
+            frames.column(self.frame, source, "confidence")
+            if isinstance(source, str)
+            else source
         )
         numbers = np.nan_to_num(self.of_rows(values, "confidence"), nan=0.0)
         if ((numbers < 0) | (numbers > 1 + 1e-9)).any():
@@ -247,13 +247,13 @@ def _with_probabilities(frame: object, label: str | None, there: set[str]) -> se
     """
     if label is None or not there:
         return set()
-    each = f"{label.removesuffix('label')}p_" if label.endswith("label") else "p_"
-    found = {
-        name.removeprefix(each)
+    prefix = f"{label.removesuffix('label')}p_" if label.endswith("label") else "p_"
+    labels = {
+        name.removeprefix(prefix)
         for name in frames.names(frame)
-        if name.startswith(each) and name != each
+        if name.startswith(prefix) and name != prefix
     }
-    return found if there <= found else set()
+    return labels if there <= labels else set()
 
 
 def _texts(frame: object, text: str | None, n_texts: int) -> list[str | None]:
@@ -290,7 +290,7 @@ def _ids(values: Sequence[Any]) -> list[str]:
             argument="id",
             code="duplicate",
         )
-    return [each or "" for each in ids]
+    return [identifier or "" for identifier in ids]
 
 
 def by_columns(by: object, argument: str = "by") -> list[str]:
@@ -306,7 +306,7 @@ def by_columns(by: object, argument: str = "by") -> list[str]:
             f"{what or checks.shown(by)}",
             argument=argument,
         )
-    names = [checks.text(argument, each) for each in by]
+    names = [checks.text(argument, name) for name in by]
     for i, name in enumerate(names):
         if name in names[:i]:
             raise ArgumentError(

@@ -102,11 +102,11 @@ class GoldSample:
         """
         known = self.design.get("history")
         if known is not None:
-            return [dict(each) for each in known]
+            return [dict(draw) for draw in known]
         design = self.design
-        own = {name: design[name] for name in WAVE_FIELDS if name in design}
+        settings = {name: design[name] for name in WAVE_FIELDS if name in design}
         n_texts = design.get("N", len(self.all_probs)) - design.get("n_missing", 0)
-        return [{"wave": 1, **own, "N": n_texts, "n_coded": 0}]
+        return [{"wave": 1, **settings, "N": n_texts, "n_coded": 0}]
 
     @property
     def several(self) -> bool:
@@ -144,7 +144,7 @@ class GoldSample:
             strata=strata,
             all_ids=None,
             label_marks=marks,
-            waves=tuple(each.moved(np.array(new_rows)) for each in self.waves),
+            waves=tuple(wave.moved(np.array(new_rows)) for wave in self.waves),
         )
 
     def with_labels(self, labels: Sequence[str | None]) -> GoldSample:
@@ -176,7 +176,9 @@ class GoldSample:
         new_rows[list(kept)] = np.arange(len(kept))
         at = [i for i, row in enumerate(self.rows) if new_rows[row] >= 0]
         hashes = {"sha256", "labels_sha256"}
-        own = {name: v for name, v in self.design.items() if name not in hashes}
+        design = {
+            name: value for name, value in self.design.items() if name not in hashes
+        }
         return replace(
             self,
             all_probs=self.all_probs[list(kept)],
@@ -185,7 +187,7 @@ class GoldSample:
             label_marks=None if self.label_marks is None else self.label_marks[kept],
             waves=tuple(w.among(np.array(kept), new_rows) for w in self.waves),
             outside=self._outside(set(at)),
-            design=own,
+            design=design,
             **self._texts_at(at, [int(new_rows[self.rows[i]]) for i in at]),
         )
 
@@ -204,9 +206,9 @@ class GoldSample:
     def _texts_at(self, at: Sequence[int], rows: list[int]) -> dict[str, Any]:
         """Return the fields of some drawn texts, with their new rows."""
         names = ("ids", "texts", "labels")
-        own = {name: [getattr(self, name)[i] for i in at] for name in names}
+        columns = {name: [getattr(self, name)[i] for i in at] for name in names}
         codes = [[column[i] for i in at] for column in self.codes]
-        return {"rows": rows, **own, "codes": codes}
+        return {"rows": rows, **columns, "codes": codes}
 
     def coded_waves(self) -> GoldSample:
         """Return the sample without its last waves, if these have no codes."""
@@ -215,18 +217,18 @@ class GoldSample:
         used = waves.with_codes(self.waves, is_coded) if self.waves else ()
         if len(used) == len(self.waves):
             return self
-        one, found = len(used) == 1, waves.combine(used)
-        at = np.flatnonzero(np.isin(self.rows, found.rows)).tolist()
+        is_single, combined = len(used) == 1, waves.combine(used)
+        at = np.flatnonzero(np.isin(self.rows, combined.rows)).tolist()
         history = self.history[: len(used)]
         return replace(
             self,
-            all_probs=used[0].probs if one else found.all_probs,
-            strata=used[0].strata if one else self.strata,
-            waves=() if one else used,
-            outside=used[0].outside if one else None,
+            all_probs=used[0].probs if is_single else combined.all_probs,
+            strata=used[0].strata if is_single else self.strata,
+            waves=() if is_single else used,
+            outside=used[0].outside if is_single else None,
             design={
                 **self.design,
-                **(history[0] if one else {}),
+                **(history[0] if is_single else {}),
                 "N": self.design["N"],
                 "n": len(at),
                 "history": history,
@@ -241,8 +243,8 @@ class GoldSample:
         The first coder is the first of those who gave one of the most frequent codes.
         With several labels per text, each label is decided by its own majority.
         """
-        rows = zip(*self.codes, strict=True)
-        return [self.decided(each)[0] for each in rows] or [None] * len(self)
+        texts = zip(*self.codes, strict=True)
+        return [self.decided(codes)[0] for codes in texts] or [None] * len(self)
 
     def decided(self, codes: Sequence[str | None]) -> tuple[str | None, bool]:
         """Return the majority code of one text, and True if its coders tie."""
@@ -270,13 +272,13 @@ class GoldSample:
             ValueError: The number of codes is not n, a code is not a label, or an index
                 does not match.
         """
-        made = read_codes(
+        new_codes = read_codes(
             codes,
             coder,
             Places(ids=self.ids, rows=self.rows),
             CodeReader(self.names, several=self.several),
         )
-        coders = {**dict(zip(self.coders, self.codes, strict=True)), **made}
+        coders = {**dict(zip(self.coders, self.codes, strict=True)), **new_codes}
         return replace(self, coders=list(coders), codes=list(coders.values()))
 
     def write(
@@ -329,14 +331,15 @@ class GoldSample:
         for name, flag in zip(_FLAGS, flags, strict=True):
             checks.flag(name, flag)
         checks.path("path", path)
-        given = [coders] if isinstance(coders, str) else coders
-        names = list(given) if given is not None else self.coders or ["code"]
+        if isinstance(coders, str):
+            coders = [coders]
+        names = list(coders) if coders is not None else self.coders or ["code"]
         for name in names:
             if not name or name in self.own_columns or names.count(name) > 1:
-                own = ", ".join(self.own_columns)
+                others = ", ".join(self.own_columns)
                 raise ArgumentError(
                     "must be different names, and must not be names of other columns "
-                    f"({own}); {checks.shown(name)} is not allowed",
+                    f"({others}); {checks.shown(name)} is not allowed",
                     argument="coders",
                     code="duplicate",
                 )
@@ -391,14 +394,13 @@ class GoldSample:
             "inclusion_prob": self.probs,
             **({} if self.parts is None else {PART: self.parts}),
         }
-        codes = [list(map(self.word_of, each)) for each in self.codes]
+        codes = [list(map(self.word_of, column)) for column in self.codes]
         return pd.DataFrame({**columns, **dict(zip(self.coders, codes, strict=True))})
 
     def to_json(self) -> str:
         """Return the sample as JSON, which `from_json` reads; floats are exact."""
-        return forms.json_of(
-            {each.name: getattr(self, each.name) for each in fields(self)}
-        )
+        names = [attribute.name for attribute in fields(self)]
+        return forms.json_of({name: getattr(self, name) for name in names})
 
     @classmethod
     def from_json(cls, text: str) -> GoldSample:

@@ -136,11 +136,13 @@ def _of_file(path: Path, sample: GoldSample, coders: Sequence[str] | None) -> _S
 
 def _of_frame(frame: Input, sample: GoldSample, coders: Sequence[str] | None) -> _Sheet:
     """Return a data frame's columns as a sheet, without the model's labels."""
-    asked, model = coders or (), sample.design.get("label")
-    kept = [name for name in frames.names(frame) if name != model or name in asked]
-    columns = [frames.column(frame, name, "path") for name in kept]
+    model = sample.design.get("label")
+    names = [
+        name for name in frames.names(frame) if name != model or name in (coders or ())
+    ]
+    columns = [frames.column(frame, name, "path") for name in names]
     cells = [[text_of(cell) or "" for cell in row] for row in zip(*columns, strict=True)]
-    lines = [kept, *cells]
+    lines = [names, *cells]
     return _Sheet(f"the {words().frame}", "", lines, sample, coders, first_row=1)
 
 
@@ -199,16 +201,18 @@ class _Sheet:
         self._first_row = first_row
         self._sample = sample
         self._reader = CodeReader(sample.names, several=sample.several)
-        self._index_of = {each.strip(): i for i, each in enumerate(sample.ids)}
+        self._index_of = {
+            identifier.strip(): i for i, identifier in enumerate(sample.ids)
+        }
         self._numbers = _by_number(self._index_of)
         self._is_escaped = False
         lines = _without_empty_ends(name, lines, first_row)
         header = _header(lines[0])
-        given = [
+        columns = [
             column for column in header if column and column not in sample.own_columns
         ]
         check_names(header, "path", name)
-        if "id" not in header or not given:
+        if "id" not in header or not columns:
             raise ArgumentError(
                 f"{name} must have a column id and one for each coder; "
                 f"it has {', '.join(map(checks.quoted, header))}",
@@ -218,12 +222,12 @@ class _Sheet:
             )
         cells = [dict(zip(header, line, strict=True)) for line in lines[1:]]
         ids = [row.get("id", "").strip() for row in cells]
-        self._is_escaped = any(self._place(each) is None for each in ids)
+        self._is_escaped = any(self._place(identifier) is None for identifier in ids)
         if coders is None:
-            given = _begun(forms.without_notes(given), cells)
+            columns = _begun(forms.without_notes(columns), cells)
         # columns without codes
-        self.notes = self._notes(given, cells) if coders is None else []
-        chosen = _chosen(name, coders or given, given)
+        self.notes = self._notes(columns, cells) if coders is None else []
+        chosen = _chosen(name, coders or columns, columns)
         self.codes: dict[str, list[str | None]] = {
             coder: [None] * len(sample) for coder in chosen if coder not in self.notes
         }
@@ -241,15 +245,15 @@ class _Sheet:
             }
 
     def _notes(
-        self, given: Sequence[str], cells: Sequence[Mapping[str, str]]
+        self, columns: Sequence[str], cells: Sequence[Mapping[str, str]]
     ) -> list[str]:
         """Return columns without any label; an empty list if no column has a label."""
-        found = [
+        notes = [
             name
-            for name in given
+            for name in columns
             if self._reader.are_notes([row.get(name, "") for row in cells])
         ]
-        return found if len(found) < len(given) else []
+        return notes if len(notes) < len(columns) else []
 
     def _read(self, number: int, cells: Mapping[str, str]) -> None:
         """Read one row: its id, codes and problems."""
@@ -305,19 +309,19 @@ def _without_empty_ends(
     return [line[:n] for line in lines]
 
 
-def _begun(given: Sequence[str], cells: Sequence[Mapping[str, str]]) -> list[str]:
+def _begun(columns: Sequence[str], cells: Sequence[Mapping[str, str]]) -> list[str]:
     """Return the columns that have content; all columns if none has content."""
-    found = [name for name in given if any(row.get(name, "").strip() for row in cells)]
-    return found or list(given)
+    begun = [name for name in columns if any(row.get(name, "").strip() for row in cells)]
+    return begun or list(columns)
 
 
 def _by_number(index_of: Mapping[str, int]) -> dict[float, int]:
     """Return indices by numeric id, because spreadsheets write 25 for 025 or 25.0."""
-    found: dict[float, list[int]] = {}
+    indices: dict[float, list[int]] = {}
     for identifier, i in index_of.items():
         if math.isfinite(number := _number(identifier)):
-            found.setdefault(number, []).append(i)
-    return {number: own[0] for number, own in found.items() if len(own) == 1}
+            indices.setdefault(number, []).append(i)
+    return {number: same[0] for number, same in indices.items() if len(same) == 1}
 
 
 def _header(cells: Sequence[str]) -> list[str]:
@@ -327,12 +331,12 @@ def _header(cells: Sequence[str]) -> list[str]:
     return [name if known.get(name) in names else known.get(name, name) for name in names]
 
 
-def _chosen(sheet: str, coders: Sequence[str], given: Sequence[str]) -> list[str]:
+def _chosen(sheet: str, coders: Sequence[str], columns: Sequence[str]) -> list[str]:
     for i, name in enumerate(coders):
-        if name not in given:
+        if name not in columns:
             raise ArgumentError(
                 f"coders: {sheet} has no column {checks.shown(name)} for codes"
-                f"{checks.meant(name, given)}",
+                f"{checks.meant(name, columns)}",
                 argument="coders",
                 place=(i,),
                 code="unknown_column",
@@ -343,24 +347,24 @@ def _chosen(sheet: str, coders: Sequence[str], given: Sequence[str]) -> list[str
 
 def _changed(cells: Mapping[str, str], sample: GoldSample, i: int) -> list[str]:
     """Return messages about cells of a text that differ from the sample."""
-    found = []
+    problems = []
     text, prob = sample.texts[i], float(sample.probs[i])
     if text is not None and not _same_text(cells.get("text", text), text):
-        found.append("text is not the one that was drawn: sort whole rows only")
+        problems.append("text is not the one that was drawn: sort whole rows only")
     label = sample.labels[i]
     # Files of older versions have an empty cell if no label applies.
-    forms = {form_of(each or "") for each in (label, sample.word_of(label))}
-    told = cells.get("model_label")
-    if told is not None and not {form_of(each) for each in _readings(told)} & forms:
-        found.append("model_label is not the one that the model gave")
+    label_forms = {form_of(label or ""), form_of(sample.word_of(label) or "")}
+    cell = cells.get("model_label")
+    if cell is not None and label_forms.isdisjoint(map(form_of, _readings(cell))):
+        problems.append("model_label is not the one that the model gave")
     if "inclusion_prob" in cells and not math.isclose(
         _number(cells["inclusion_prob"]), prob, rel_tol=_ROUNDED
     ):
-        found.append(
+        problems.append(
             f"inclusion_prob must be {prob!r}, with which the text was drawn, not "
             f"{checks.quoted(cells['inclusion_prob'])}"
         )
-    return found
+    return problems
 
 
 def _readings(cell: str) -> tuple[str, str]:
@@ -369,7 +373,7 @@ def _readings(cell: str) -> tuple[str, str]:
 
 
 def _same_text(cell: str, text: str) -> bool:
-    return any(forms.same_text(each, text) for each in _readings(cell))
+    return any(forms.same_text(reading, text) for reading in _readings(cell))
 
 
 def _number(cell: str) -> float:

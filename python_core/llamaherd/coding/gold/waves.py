@@ -116,8 +116,8 @@ def highest_of_wave(sizes: Sequence[int], n_texts: int) -> float:
 
     Up to this probability no text has a weight below 1 in the estimate.
     """
-    each = shares(sizes, n_texts)
-    return float(each[-1] / each.sum())
+    of_waves = shares(sizes, n_texts)
+    return float(of_waves[-1] / of_waves.sum())
 
 
 def bounded_probs(sizes: Floats, n: int, floor: float, most: float) -> Floats:

@@ -94,7 +94,7 @@ class GivenLabels:
             expected = np.array(means, dtype=np.float64)
         if "thinking" in columns:
             cells = frames.column(coded.frame, columns["thinking"], "coded")
-            thoughts = [text_of(each) for each in cells]
+            thoughts = [text_of(cell) for cell in cells]
         return cls(
             texts=frames.column(coded.frame, coded.text, "text"),
             labels=list(coded.labels),
@@ -119,9 +119,9 @@ class GivenLabels:
         Equal texts have equal labels, because they are coded once.
         """
         first: dict[str, int] = {}
-        for i, own in enumerate(self.texts):
-            if own is not None:
-                first.setdefault(_form(own), i)
+        for i, coded in enumerate(self.texts):
+            if coded is not None:
+                first.setdefault(_form(coded), i)
         at = [first.get(_form(text), -1) for text in texts]
         missing = [i for i, row in enumerate(at) if row < 0]
         if missing and not partly:
@@ -176,10 +176,10 @@ def numbers_of(
         float64[n], NaN for failed texts.
     """
     if probs is not None:
-        found = np.asarray(probs, dtype=np.float64) @ np.array(list(map(float, names)))
+        expected = np.asarray(probs, dtype=np.float64) @ np.array(list(map(float, names)))
         failed = np.array([label is None for label in labels], dtype=bool)
-        return np.where(failed, np.nan, found)
-    return np.array([np.nan if each is None else float(each) for each in labels])
+        return np.where(failed, np.nan, expected)
+    return np.array([np.nan if label is None else float(label) for label in labels])
 
 
 _LEAST = 2  # least number of codes of a part
@@ -243,7 +243,7 @@ class PartCodes:
     @property
     def sha256(self) -> str:
         """Hash of ids, texts and codes, which reveals changes."""
-        content = [self.ids, self.texts, [list(each) for each in self.codes]]
+        content = [self.ids, self.texts, [list(labels) for labels in self.codes]]
         return hashlib.sha256(json.dumps(content).encode()).hexdigest()
 
     @property
@@ -263,11 +263,12 @@ class PartCodes:
 
         The second array is True for each text that has an answer.
         """
-        of_texts = [() if each is None else each for each in labels]
-        has = [[name in each for name in self.names] for each in of_texts]
+        has_label = [
+            [name in (of_text or ()) for name in self.names] for of_text in labels
+        ]
         shape = (len(labels), len(self.names))
-        is_given = np.array([each is not None for each in labels], dtype=bool)
-        return np.array(has, dtype=bool).reshape(shape), is_given
+        is_answered = np.array([of_text is not None for of_text in labels], dtype=bool)
+        return np.array(has_label, dtype=bool).reshape(shape), is_answered
 
     def sets_of(self, labels: Sequence[str | None]) -> list[Labels | None]:
         """Return labels, single or joined, as tuples of labels."""
@@ -319,8 +320,11 @@ def codes_of_part(gold: GoldSample, part: str, *, as_numbers: bool = False) -> P
 
 def _mean(codes: Sequence[str | None], sample: GoldSample) -> tuple[Labels, bool]:
     """Return the mean of the coders' numbers as a text; no tie."""
-    given = [(code, number_in(code)) for code in codes if code is not None]
-    for code, number in given:
+    numbers = []
+    for code in codes:
+        if code is None:
+            continue
+        number = number_in(code)
         if number is None:
             of = f" of {sample.design['label']!r}" if sample.design.get("label") else ""
             raise ArgumentError(
@@ -328,7 +332,7 @@ def _mean(codes: Sequence[str | None], sample: GoldSample) -> tuple[Labels, bool
                 argument="gold",
                 code="no_number",
             )
-    numbers = [float(number) for _, number in given if number is not None]
+        numbers.append(float(number))
     return (repr(sum(numbers) / len(numbers)),), False
 
 
@@ -349,13 +353,13 @@ def measured(
 ) -> Paired:
     """Return the value of the measure for each candidate, and their differences."""
     if measure == "mae":
-        names = [float(each) for each in labels[0].names or codes.names]
+        names = [float(name) for name in labels[0].names or codes.names]
         ends = min(names, default=math.nan), max(names, default=math.nan)
         units = UnitNumbers(
             numbers=codes.numbers, weights=codes.weights, strata=codes.strata, ends=ends
         )
         return compare_numbers(
-            [each.numbers for each in labels], units, level=level, adjust=adjust
+            [candidate.numbers for candidate in labels], units, level=level, adjust=adjust
         )
-    members = [codes.members(codes.sets_of(each.labels)) for each in labels]
+    members = [codes.members(codes.sets_of(candidate.labels)) for candidate in labels]
     return compare(members, codes.units, measure, level=level, adjust=adjust)

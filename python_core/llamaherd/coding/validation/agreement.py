@@ -33,25 +33,25 @@ if TYPE_CHECKING:
 
 
 def agreements_of(
-    given: Sequence[Code],
+    labels: Sequence[Code],
     right: Sequence[Code],
     codes: Codes,
     names: Sequence[Hashable] | None,
     how: CoefficientSettings,
 ) -> dict[str, Any]:
-    """Return agreement fields; `names`: the labels if a text may have several labels."""
-    pairs = _pairs(given, codes, names, how)
+    """Return agreement fields; `names`: all labels, if a text may have several."""
+    pairs = _pairs(labels, codes, names, how)
     if names is not None:
-        of = by_label(given, right, codes.columns, names, how)
+        label_agreement = by_label(labels, right, codes.columns, names, how)
         return {
-            "model_agreement": mean_of([each.model for each in of]),
-            "coder_agreement": mean_of([each.people for each in of]),
-            "label_agreement": of,
+            "model_agreement": mean_of([label.model for label in label_agreement]),
+            "coder_agreement": mean_of([label.people for label in label_agreement]),
+            "label_agreement": label_agreement,
             "pairs": pairs,
         }
     people = CodesByCoder(codes.columns)
     return {
-        "model_agreement": how.of(ModelAndPerson([given, right])),
+        "model_agreement": how.of(ModelAndPerson([labels, right])),
         "coder_agreement": how.of(people) if len(people) > 1 else (),
         "label_agreement": (),
         "pairs": pairs,
@@ -59,7 +59,7 @@ def agreements_of(
 
 
 def _pairs(
-    given: Sequence[Code],
+    labels: Sequence[Code],
     codes: Codes,
     names: Sequence[Hashable] | None,
     how: CoefficientSettings,
@@ -67,7 +67,7 @@ def _pairs(
     """Compare all pairs of coders, the model first; for `names` see `agreements_of`."""
     if len(codes.columns) < 2:
         return ()
-    columns = [("model", given), *zip(codes.coders, codes.columns, strict=True)]
+    columns = [("model", labels), *zip(codes.coders, codes.columns, strict=True)]
     return tuple(
         PairAgreement(
             first=first,
@@ -84,18 +84,18 @@ def _pairs(
 
 
 def ceiling_of(
-    codes: Sequence[Sequence[Code]], given: Sequence[Code], w: Floats, level: float
+    codes: Sequence[Sequence[Code]], labels: Sequence[Code], w: Floats, level: float
 ) -> Ceiling | None:
     """Return how often two people agree, and how often the model and a person agree."""
     people, model, weights = [], [], []
-    for i, label in enumerate(given):
-        given_codes = [column[i] for column in codes if column[i] is not None]
-        m = len(given_codes)
+    for i, label in enumerate(labels):
+        of_text = [column[i] for column in codes if column[i] is not None]
+        m = len(of_text)
         if label is None or m < 2:
             continue
-        alike = sum(count * (count - 1) for count in Counter(given_codes).values())
+        alike = sum(count * (count - 1) for count in Counter(of_text).values())
         people.append(alike / (m * (m - 1)))
-        model.append(given_codes.count(label) / m)
+        model.append(of_text.count(label) / m)
         weights.append(w[i])
     if not people:  # also None if only one person coded
         return None
@@ -160,23 +160,23 @@ def as_sets(answers: ModelLabels, codes: Codes) -> tuple[ModelLabels, Codes]:
     """
     names = tuple(map(str, answers.names))
     columns = [answers.labels, *codes.columns]
-    labels, *made = sets_of(columns, names, codes.coders, codes.names)
+    labels, *people = sets_of(columns, names, codes.coders, codes.names)
     answers = replace(
         answers, labels=list(labels), names=names, probs=None, confidence=None
     )
-    return answers, codes.with_columns(made)
+    return answers, codes.with_columns(people)
 
 
 def names_of(answers: ModelLabels, codes: Codes) -> list[Hashable]:
     """Return all labels: first the known labels, then other labels that occur."""
     columns: Any = [answers.labels, *codes.columns]
-    seen = {label for column in columns for each in column for label in each or ()}
+    seen = {label for column in columns for labels in column for label in labels or ()}
     return [*answers.names, *sorted(seen.difference(answers.names))]
 
 
 def majority_of(codes: Sequence[Any], names: Sequence[Any]) -> tuple[list[Code], int]:
     """Return the labels of each text by the majority, and the number of ties."""
-    decided = [majority_of_sets(each) for each in zip(*codes, strict=True)]
+    decided = [majority_of_sets(label_sets) for label_sets in zip(*codes, strict=True)]
     right: list[Code] = [
         None if labels is None else labels_in(joined_labels(labels), names)
         for labels, _ in decided
@@ -191,11 +191,13 @@ def label_text(label: Any, names: Sequence[Any]) -> Any:  # noqa: ANN401 - a tup
 
 def yes_or_no(name: Hashable, codes: Sequence[Any]) -> list[list[Code]]:
     """Return codes of one label: for each coder and text, True if it was given."""
-    return [[None if each is None else name in each for each in row] for row in codes]
+    return [
+        [None if labels is None else name in labels for labels in row] for row in codes
+    ]
 
 
 def by_label(
-    given: Sequence[Any],
+    labels: Sequence[Any],
     right: Sequence[Any],
     people: Sequence[Any],
     names: Sequence[Hashable],
@@ -205,7 +207,7 @@ def by_label(
     return tuple(
         LabelAgreement(
             label=name,
-            model=how.of(ModelAndPerson(yes_or_no(name, [given, right]))),
+            model=how.of(ModelAndPerson(yes_or_no(name, [labels, right]))),
             people=how.of(CodesByCoder(yes_or_no(name, people)))
             if len(people) > 1
             else (),
@@ -214,27 +216,29 @@ def by_label(
     )
 
 
-def mean_of(found: Sequence[tuple[Agreement, ...]]) -> tuple[Agreement, ...]:
+def mean_of(coefficients: Sequence[tuple[Agreement, ...]]) -> tuple[Agreement, ...]:
     """Return the mean of each coefficient over labels for which it is defined.
 
     The mean has no interval.
     """
-    made = []
-    for same in zip(*found, strict=True):
-        known = [each for each in same if not math.isnan(each.value)]
-        means = [
-            float(np.mean([getattr(each, name) for each in known])) if known else math.nan
+    means = []
+    for same in zip(*coefficients, strict=True):
+        known = [of_label for of_label in same if not math.isnan(of_label.value)]
+        value, observed, expected = (
+            float(np.mean([getattr(of_label, name) for of_label in known]))
+            if known
+            else math.nan
             for name in ("value", "observed", "expected")
-        ]
-        made.append(
+        )
+        means.append(
             Agreement(
                 name=same[0].name,
-                value=means[0],
-                observed=means[1],
-                expected=means[2],
+                value=value,
+                observed=observed,
+                expected=expected,
                 n_units=same[0].n_units,
                 n_coders=same[0].n_coders,
                 interval="none, the mean over labels",
             )
         )
-    return tuple(made)
+    return tuple(means)

@@ -87,12 +87,12 @@ def answers_of(
             coded.check_frame()
         labels = list(coded.labels)
     else:
-        labels = _listed("coded", coded)
+        labels = _list_of("coded", coded)
     known = tuple(
-        _names_in(coded, frame, label) if names is None else _listed("labels", names)
+        _names_in(coded, frame, label) if names is None else _list_of("labels", names)
     )
     if several:
-        labels = [None if is_missing(each) else each for each in labels]
+        labels = [None if is_missing(value) else value for value in labels]
     else:
         reading = read([labels], known, argument="coded")
         labels, known = reading.columns[0], reading.names
@@ -114,7 +114,7 @@ def answers_of(
         confidence=confidence,
         texts=texts,
         expected=getattr(coded, "expected", None),
-        examples=tuple(each.text for each in examples),
+        examples=tuple(example.text for example in examples),
     )
 
 
@@ -123,8 +123,8 @@ def _names_in(coded: Input, frame: Input, label: str | None) -> Sequence[Any]:
     known = getattr(coded, "names", ())
     if isinstance(known, (tuple, list)) and known:
         return known
-    found = None if label is None else frames.categories(frame, label)
-    return () if found is None else found
+    categories = None if label is None else frames.categories(frame, label)
+    return () if categories is None else categories
 
 
 def _probabilities(
@@ -157,8 +157,10 @@ def _probabilities(
         )
     at = {name: j for j, name in enumerate(names)}
     columns = np.array([at.get(label, -1) for label in labels], dtype=int)
-    own = values[np.arange(len(labels)), columns] if names else np.zeros(len(labels))
-    return values, np.where(columns >= 0, own, np.nan)
+    of_labels = (
+        values[np.arange(len(labels)), columns] if names else np.zeros(len(labels))
+    )
+    return values, np.where(columns >= 0, of_labels, np.nan)
 
 
 def codes_of(gold: Input, truth: Input, coded: Input, answers: ModelLabels) -> Codes:
@@ -182,7 +184,7 @@ def codes_of(gold: Input, truth: Input, coded: Input, answers: ModelLabels) -> C
         return _of_sample(*matched(gold, data, list(map(text_of, labels))))
     frames.check_index(gold, getattr(coded, "frame", coded), "gold")
     if gold is None:
-        names = [truth] if isinstance(truth, str) else _listed("truth", truth)
+        names = [truth] if isinstance(truth, str) else _list_of("truth", truth)
         frame = getattr(coded, "frame", coded)
         by_coder = {name: frames.column(frame, name, "truth") for name in names}
     elif isinstance(gold, Mapping) or hasattr(gold, "columns"):
@@ -190,11 +192,11 @@ def codes_of(gold: Input, truth: Input, coded: Input, answers: ModelLabels) -> C
             name: frames.column(gold, name, "gold") for name in frames.names(gold)
         }
     else:
-        rows = _listed("gold", gold)
+        rows = _list_of("gold", gold)
         is_nested = bool(rows) and all(
             isinstance(row, (list, tuple, np.ndarray)) for row in rows
         )
-        rows = [_listed("gold", row) for row in rows] if is_nested else [rows]
+        rows = [_list_of("gold", row) for row in rows] if is_nested else [rows]
         by_coder = {f"coder {i + 1}": row for i, row in enumerate(rows)}
     return _of_columns(by_coder, n)
 
@@ -245,5 +247,5 @@ def _of_sample(gold: GoldSample, notes: list[str]) -> Codes:
     return replace(codes, notes=[*response, *notes])
 
 
-def _listed(argument: str, values: Input) -> list[Any]:
+def _list_of(argument: str, values: Input) -> list[Any]:
     return as_list(argument, "must be a list", values)

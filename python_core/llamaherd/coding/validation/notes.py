@@ -102,11 +102,11 @@ def _of_labels(validation: Validation, answers: ModelLabels, codes: Codes) -> li
     n_examples = len(same_rows(texts, answers.examples))
     if n_examples:
         lines.append(note("examples", n=n_examples))
-    given = {*labels} - {None}
+    model = {*labels} - {None}
     people = {code for column in codes.columns for code in column} - {None}
-    is_like = validation.several or are_alike(given, people, answers.names)
+    is_like = validation.several or are_alike(model, people, answers.names)
     if validation.accuracy.n and not is_like:
-        lines.append(note("none_alike", labels=_some(given), codes=_some(people)))
+        lines.append(note("none_alike", labels=_some(model), codes=_some(people)))
     single = {
         label
         for code in people

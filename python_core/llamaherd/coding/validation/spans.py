@@ -54,10 +54,13 @@ class SpanCodes:
     @property
     def labels(self) -> tuple[str, ...]:
         """All labels, sorted."""
-        found = {
-            u.label for own in self.coders.values() for us in own.values() for u in us
+        labels = {
+            unit.label
+            for texts in self.coders.values()
+            for units in texts.values()
+            for unit in units
         }
-        return tuple(sorted(found))
+        return tuple(sorted(labels))
 
     def rows(self) -> list[dict[str, Any]]:
         """Return a dict for each passage: coder, id, label, quote, start, end."""
@@ -76,7 +79,7 @@ class SpanCodes:
         ]
 
     def __repr__(self) -> str:
-        n = sum(len(us) for own in self.coders.values() for us in own.values())
+        n = sum(len(units) for texts in self.coders.values() for units in texts.values())
         names = ", ".join(self.coders)
         what = f"{count_of(len(self.ids), 'text')}, {count_of(n, 'passage')}"
         return f"<SpanCodes: {what}, coders {names}>"
@@ -106,7 +109,7 @@ def read_spans(
     """
     checks.choice("format", format, FORMATS)
     paths = checks.paths("path", path)
-    marked = [row for one in paths for row in marked_texts(one, format, text)]
+    marked = [row for file in paths for row in marked_texts(file, format, text)]
     if not marked:
         raise ArgumentError("has no texts", argument="path", code="empty")
     return span_codes(marked)
@@ -160,15 +163,15 @@ class SpanValidation:
 
     def __str__(self) -> str:
         lines = ["<SpanValidation>"]
-        part = None
-        for (name, measure, label), found in self.measures.items():
-            if name != part:
-                lines += ["", f"{name} ({count_of(found.n, 'text')})"]
-                part = name
-            what = f"{measure} {label}".strip()
-            known = not math.isnan(found.low)
-            ends = f" {limits(found.low, found.high, 3)}" if known else ""
-            lines.append(f"  {what:<30} {decimals(found.value, 3):>6}{ends}")
+        heading = None
+        for (part, name, label), measure in self.measures.items():
+            if part != heading:
+                lines += ["", f"{part} ({count_of(measure.n, 'text')})"]
+                heading = part
+            title = f"{name} {label}".strip()
+            known = not math.isnan(measure.low)
+            ends = f" {limits(measure.low, measure.high, 3)}" if known else ""
+            lines.append(f"  {title:<30} {decimals(measure.value, 3):>6}{ends}")
         return "\n".join([*first_rows(lines, _MOST_SHOWN), "", *self.notes]).rstrip()
 
     __repr__ = __str__
@@ -220,8 +223,8 @@ def validate_spans(
     model = _of_model(coded)
     labels = sorted({*gold.labels, *(u.label for us in model.values() for u in us)})
     of = _SpanMeasures(("", *labels) if len(labels) > 1 else ("",), level)
-    for coder, own in gold.coders.items():
-        of.compare(f"{MODEL} and {coder}", model, own)
+    for coder, texts in gold.coders.items():
+        of.compare(f"{MODEL} and {coder}", model, texts)
     if not of.measures:
         raise ArgumentError(
             "has no text that was coded", argument="gold", code="not_found"
@@ -256,12 +259,12 @@ class _SpanMeasures:
 
     def agree(self, part: str, coders: Sequence[Texts]) -> None:
         """Compute alpha on the texts that all coders coded."""
-        texts = [text for text in coders[0] if all(text in own for own in coders)]
-        each = [[own[text] for text in texts] for own in coders]
+        texts = [text for text in coders[0] if all(text in coded for coded in coders)]
+        units = [[coded[text] for text in texts] for coded in coders]
         lengths = [len(text) for text in texts]
         for label in self._labels if texts else ():
-            found = Unitizing(each, lengths, [label] if label else None).statistic()
-            self._add((part, "unitizing alpha", label), found, len(texts))
+            alpha = Unitizing(units, lengths, [label] if label else None).statistic()
+            self._add((part, "unitizing alpha", label), alpha, len(texts))
 
     def _add(self, key: tuple[str, str, str], statistic: UnitStatistic, n: int) -> None:
         low, high = statistic.limits(self._level)
@@ -280,10 +283,10 @@ def _of_model(coded: object) -> Texts:
             )
         return next(iter(coded.coders.values()))
     if not isinstance(coded, Coded) or coded.codebook.type != SPANS:
-        shown = coded.codebook.type if isinstance(coded, Coded) else coded
+        kind = coded.codebook.type if isinstance(coded, Coded) else coded
         raise ArgumentTypeError(
             f"must be texts coded by a codebook of the type 'spans', not "
-            f"{checks.shown(shown)}",
+            f"{checks.shown(kind)}",
             argument="coded",
         )
     texts = frames.column(coded.frame, coded.text, "coded")

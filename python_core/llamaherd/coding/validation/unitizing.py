@@ -31,7 +31,7 @@ _MOST_LEFT_OUT = 1000  # largest number of times that texts are left out
 class Matches:
     """Counts of matching passages in n texts, by several rules."""
 
-    given: Integers  # int64[n], number of passages to evaluate
+    evaluated: Integers  # int64[n], number of passages to evaluate
     true: Integers  # int64[n], number of reference passages, which are taken as right
     exact: Integers  # int64[n], number of passages with equal begin, end and label
     # int64[n], number of evaluated passages that overlap a reference passage with the
@@ -39,7 +39,7 @@ class Matches:
     right: Integers
     # int64[n], number of reference passages that overlap an evaluated passage with the
     # same label
-    found: Integers
+    recalled: Integers
 
 
 def matches(
@@ -80,33 +80,38 @@ def f1_of(counts: Matches) -> dict[str, UnitStatistic]:
     precision and recall; 0 if no passages overlap, or one side has none.
     """
     of_texts = np.stack(
-        [counts.given, counts.true, counts.exact, counts.right, counts.found], axis=1
+        [counts.evaluated, counts.true, counts.exact, counts.right, counts.recalled],
+        axis=1,
     ).astype(np.float64)
-    given, true, exact, right, found = np.eye(5)
-    made = {
+    evaluated, true, exact, right, recalled = np.eye(5)
+    ratios = {
         name: _ratio(of_texts, part, whole)
         for name, part, whole in (
-            ("exact precision", exact, given),
+            ("exact precision", exact, evaluated),
             ("exact recall", exact, true),
-            ("exact f1", 2 * exact, given + true),
-            ("overlap precision", right, given),
-            ("overlap recall", found, true),
+            ("exact f1", 2 * exact, evaluated + true),
+            ("overlap precision", right, evaluated),
+            ("overlap recall", recalled, true),
         )
     }
-    one, other = made["overlap precision"], made["overlap recall"]
-    total = one.value + other.value
+    precision, recall = ratios["overlap precision"], ratios["overlap recall"]
+    total = precision.value + recall.value
     if total > 0:
-        by_one, by_other = (2 * (each.value / total) ** 2 for each in (other, one))
+        # Derivatives of F1 by precision and by recall
+        by_precision = 2 * (recall.value / total) ** 2
+        by_recall = 2 * (precision.value / total) ** 2
         f1 = replace(
-            one,
-            value=2 * one.value * other.value / total,
-            slopes=by_one * one.slopes + by_other * other.slopes,
-            unseen=by_one * one.unseen + by_other * other.unseen,
+            precision,
+            value=2 * precision.value * recall.value / total,
+            slopes=by_precision * precision.slopes + by_recall * recall.slopes,
+            unseen=by_precision * precision.unseen + by_recall * recall.unseen,
         )
     else:
         value = 0.0 if of_texts[:, :2].any() else math.nan
-        f1 = replace(one, value=value, slopes=0 * one.weights, unseen=_NO_CASE)
-    return {**made, "overlap f1": f1}
+        f1 = replace(
+            precision, value=value, slopes=0 * precision.weights, unseen=_NO_CASE
+        )
+    return {**ratios, "overlap f1": f1}
 
 
 def _ratio(counts: Floats, part: Floats, whole: Floats) -> UnitStatistic:
@@ -214,10 +219,10 @@ class _Part:
         units = [[_joined(text, label) for text in texts] for texts in coders]
         rows = list(zip(*units, strict=True))
         observed = [_observed(row, n) for row, n in zip(rows, lengths, strict=True)]
-        return cls(np.array(observed), tuple(map(_listed, units)))
+        return cls(np.array(observed), tuple(map(_units_of, units)))
 
 
-def _listed(texts: Sequence[Sequence[tuple[int, int]]]) -> _Units:
+def _units_of(texts: Sequence[Sequence[tuple[int, int]]]) -> _Units:
     every = [unit for units in texts for unit in units]
     starts, sizes = np.array(every, dtype=np.int64).reshape(-1, 2).T
     first = np.cumsum([0, *map(len, texts)])
@@ -275,8 +280,8 @@ def _observed(coders: Sequence[Sequence[tuple[int, int]]], length: int) -> float
 
 
 def _differences(
-    own: Sequence[tuple[int, int]],
-    other: Sequence[tuple[int, int]],
+    units: Sequence[tuple[int, int]],
+    others: Sequence[tuple[int, int]],
     gaps: Sequence[tuple[int, int]],
 ) -> float:
     """Return the sum of squared differences of one coder's units from another coder's.
@@ -289,8 +294,8 @@ def _differences(
     sum only, so its squared length is counted twice.
     """
     total = 0.0
-    for begin, size in own:
-        for start, length in other:
+    for begin, size in units:
+        for start, length in others:
             if -size < begin - start < length:
                 total += (begin - start) ** 2 + (begin + size - start - length) ** 2
         for start, length in gaps:

@@ -138,7 +138,7 @@ def validate(
         )
     answers, codes = (as_sets if are_sets else in_one_form)(answers, codes)
     names = names_of(answers, codes) if are_sets else _names(answers, codes, scale)
-    given = [answers.labels[row] for row in codes.rows]
+    model_labels = [answers.labels[row] for row in codes.rows]
     unit_weights = _unit_weights(coded, codes, weights, len(answers.labels))
     if are_sets:
         right, n_ties = majority_of(codes.columns, names or ())
@@ -147,11 +147,11 @@ def validate(
     how = CoefficientSettings(
         names=[False, True] if are_sets else names,
         scale=scale,
-        w=np.ones(len(given)) if unit_weights is None else unit_weights,
+        w=np.ones(len(model_labels)) if unit_weights is None else unit_weights,
         level=level,
     )
     measured = accuracy_of(
-        given,
+        model_labels,
         right,
         labels=names,
         unit_weights=unit_weights,
@@ -159,17 +159,22 @@ def validate(
         several=are_sets,
     )
     judged = np.array(
-        [a is not None and b is not None for a, b in zip(given, right, strict=True)],
+        [
+            a is not None and b is not None
+            for a, b in zip(model_labels, right, strict=True)
+        ],
         dtype=bool,
     )
-    hits = np.array([a == b for a, b in zip(given, right, strict=True)], dtype=bool)
+    hits = np.array(
+        [a == b for a, b in zip(model_labels, right, strict=True)], dtype=bool
+    )
     calibration, coverage = _by_confidence(answers, codes, judged, hits, how)
     numbers, of_people = (
         (None, None)
         if are_sets
         else compared_numbers(answers, codes, scale, level, unit_weights)
     )
-    found = Validation(
+    validation = Validation(
         n_texts=len(answers.labels),
         n_gold=len(codes.rows),
         coders=codes.coders,
@@ -185,8 +190,10 @@ def validate(
         scale=scale,
         level=level,
         accuracy=measured,
-        **agreements_of(given, right, codes, measured.labels if are_sets else None, how),
-        ceiling=ceiling_of(codes.columns, given, how.w, level),
+        **agreements_of(
+            model_labels, right, codes, measured.labels if are_sets else None, how
+        ),
+        ceiling=ceiling_of(codes.columns, model_labels, how.w, level),
         brier=_brier(answers, codes, right, how.w, level),
         calibration=calibration,
         coverage=coverage,
@@ -198,20 +205,24 @@ def validate(
         numbers_of_people=of_people,
     )
     if are_sets:
-        found = _in_words(found)
-    return replace(found, warnings=warnings_of(found, answers, codes, n_ties))
+        validation = _in_words(validation)
+    warnings = warnings_of(validation, answers, codes, n_ties)
+    return replace(validation, warnings=warnings)
 
 
 def _check_people(coded: Input, gold: Input, truth: Input, label: str | None) -> None:
     """Refuse the column of the model's labels as codes of people."""
     columns = getattr(coded, "columns", None)
-    own = columns.get("label") if label is None and isinstance(columns, dict) else label
-    for name, given in (("gold", gold), ("truth", truth)):
-        named = [given] if isinstance(given, str) else given
-        is_own = isinstance(named, (list, tuple)) and own in named
-        if isinstance(own, str) and is_own and (name == "truth" or given == own):
+    if label is None and isinstance(columns, dict):
+        label = columns.get("label")
+    if not isinstance(label, str):
+        return
+    for name, people in (("gold", gold), ("truth", truth)):
+        named = [people] if isinstance(people, str) else people
+        is_named = isinstance(named, (list, tuple)) and label in named
+        if is_named and (name == "truth" or people == label):
             raise ArgumentError(
-                f"must be codes of people: {own!r} is the column of the model's labels",
+                f"must be codes of people: {label!r} is the column of the model's labels",
                 argument=name,
             )
 
@@ -224,24 +235,24 @@ def _unit_weights(
         return None if codes.design is None else 1 / codes.probs
     frame = getattr(coded, "frame", coded)
     frames.check_index(weights, frame, "weights")
-    own = weights_of(frame, weights, n_texts)[codes.rows]
-    return np.asarray(own / codes.probs)
+    survey_weights = weights_of(frame, weights, n_texts)[codes.rows]
+    return np.asarray(survey_weights / codes.probs)
 
 
-def _in_words(found: Validation) -> Validation:
+def _in_words(validation: Validation) -> Validation:
     """Return the validation with joined labels instead of tuples of labels."""
-    names = found.labels
-    most = label_text(found.accuracy.majority_label, names)
+    names = validation.labels
+    most = label_text(validation.accuracy.majority_label, names)
     return replace(
-        found,
-        accuracy=replace(found.accuracy, majority_label=most),
+        validation,
+        accuracy=replace(validation.accuracy, majority_label=most),
         wrong=tuple(
             replace(
-                each,
-                label=label_text(each.label, names),
-                truth=label_text(each.truth, names),
+                error,
+                label=label_text(error.label, names),
+                truth=label_text(error.truth, names),
             )
-            for each in found.wrong
+            for error in validation.wrong
         ),
     )
 
@@ -303,11 +314,11 @@ def _wrong(
     answers: ModelLabels, codes: Codes, right: list[Code], is_wrong: Input
 ) -> tuple[Wrong, ...]:
     """Return the errors of the model, the most confident first."""
-    found = []
+    errors = []
     for i in np.flatnonzero(is_wrong):
         row = int(codes.rows[i])
         sure = math.nan if answers.confidence is None else answers.confidence[row]
-        found.append(
+        errors.append(
             Wrong(
                 row=row,
                 label=answers.labels[row],
@@ -316,8 +327,8 @@ def _wrong(
                 text=None if answers.texts is None else answers.texts[row],
             )
         )
-    found.sort(key=lambda each: (math.isnan(each.prob), -each.prob, each.row))
-    return tuple(found)
+    errors.sort(key=lambda error: (math.isnan(error.prob), -error.prob, error.row))
+    return tuple(errors)
 
 
 def compared_numbers(
@@ -339,12 +350,12 @@ def compared_numbers(
     n_known = known.sum(axis=0)
     total = np.where(known, by_coder, 0).sum(axis=0)
     average = np.where(n_known > 0, total / np.maximum(n_known, 1), math.nan)
-    found = number_agreement(
+    agreement = number_agreement(
         np.stack([model[codes.rows], average]), unit_weights=weights, level=level
     )
     if len(by_coder) < 2:
-        return found, None
-    return found, number_agreement(by_coder, unit_weights=weights, level=level)
+        return agreement, None
+    return agreement, number_agreement(by_coder, unit_weights=weights, level=level)
 
 
 def _model_numbers(answers: ModelLabels) -> Floats | None:
@@ -359,15 +370,15 @@ def _model_numbers(answers: ModelLabels) -> Floats | None:
 
 def _numbers(values: Sequence[Any]) -> Floats | None:
     """Return values as numbers, NaN for None; None if a value is not a number."""
-    found = []
+    numbers = []
     for value in values:
         if value is None:
-            found.append(math.nan)
+            numbers.append(math.nan)
             continue
         if isinstance(value, (bool, np.bool_)):
             return None
         number = number_in(str(text_of(value)))
         if number is None:
             return None
-        found.append(float(number))
-    return np.array(found, dtype=np.float64)
+        numbers.append(float(number))
+    return np.array(numbers, dtype=np.float64)

@@ -96,6 +96,7 @@ def test_codes_that_no_label_equals_are_left_to_other_checks() -> None:
     check_coders(["a"], [["x"], ["y"]], ["anna", "ben"], ())
 
 
+@pytest.mark.filterwarnings("ignore:The model never gives the label 'unclear'")
 @pytest.mark.parametrize("formula", [None, "label == 'yes' ~ 1"])
 def test_a_code_beside_the_declared_labels_is_noted(formula: str | None) -> None:
     texts, gold, codes = drawn()
