@@ -278,7 +278,7 @@ def test_a_journal_keeps_quotes_apart(context: lh.Context, tmp_path: Path) -> No
 
 def test_the_answer_of_generate_over_http_has_the_places(context: lh.Context) -> None:
     schema = of(type_quote(least=1, most=2))
-    fields = {"prompt": "Quote.", "schema": schema, "quote_from": "Ann sang.", "x": None}
+    fields = {"prompt": "Quote.", "schema": schema, "quote_from": "Ann sang.", "x": 1}
     api = path_format(GenerateApi, context.model)
     with pytest.raises(ApiError, match="x"):
         api.understand(fields)
