@@ -141,7 +141,7 @@ def test_robustness_is_one_call(context: lh.Context) -> None:
     assert json.loads(form["json"])["variants"] == ["own order", "order 2"]
     again = called(
         "robustness",
-        frame={".class": "coded", "frame": {"text": TEXTS}, "text": "text",
+        frame={".class": "coded", "text": "text", "texts": TEXTS,
                "run": json.dumps(run)},
         text="text",
         contexts={"1": context},
