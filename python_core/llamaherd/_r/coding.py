@@ -27,45 +27,45 @@ _TEXT = ".text"  # name of the column with R's texts; no field of a codebook has
 
 
 @form_of.register
-def _(found: lh.Codebook) -> Part:
-    content = found.to_dict()
-    names = list(found.names)
-    made = {
+def _(codebook: lh.Codebook) -> Part:
+    content = codebook.to_dict()
+    names = list(codebook.names)
+    elements = {
         "question": content["question"],
-        "labels": {**vector("text", found.definitions.values()), "names": names},
-        "type": found.type,
-        "schema": found.table_schema if found.kind.is_generated else None,
-        "hash": found.hash,
-        "measured": found.kind.measured,
-        "is_numeric": found.numbers is not None,
+        "labels": {**vector("text", codebook.definitions.values()), "names": names},
+        "type": codebook.type,
+        "schema": codebook.table_schema if codebook.kind.is_generated else None,
+        "hash": codebook.hash,
+        "measured": codebook.kind.measured,
+        "is_numeric": codebook.numbers is not None,
         "content": json.dumps(content, ensure_ascii=False),
     }
-    lines = "\n".join(page(found, most=MOST_ROWS))
-    return r_object("codebook", made, page=lines, is_fixed=True)
+    lines = "\n".join(page(codebook, most=MOST_ROWS))
+    return r_object("codebook", elements, page=lines, is_fixed=True)
 
 
 @form_of.register(NumberScale)
-def _(found: NumberScale) -> Part:
-    content = found.to_dict()
+def _(scale: NumberScale) -> Part:
+    content = scale.to_dict()
     ends = [float(content[name]) for name in ("from", "to", "step")]
-    names = {str(number): name for number, name in found.names.items()}
+    names = {str(number): name for number, name in scale.names.items()}
     named = {**vector("text", names.values()), "names": list(names)}
-    made = {
+    elements = {
         **dict(zip(("low", "high", "step"), ends, strict=True)),
         "names": named if names else None,
-        "values": vector("number", found.numbers),
+        "values": vector("number", scale.numbers),
         "content": json.dumps(content, ensure_ascii=False),
     }
-    return r_object("scale", made, page=found, is_fixed=True)
+    return r_object("scale", elements, page=scale, is_fixed=True)
 
 
 @form_of.register(PromptPreview)
-def _(found: PromptPreview) -> Part:
-    made = fields(found, "prompt shared n_prompts")
-    made["tokens"] = value(None)
-    if found.tokens is not None:
-        made["tokens"] = vector("integer", found.tokens)
-    return r_object("preview", made | fields(found, "n_shared"), page=found)
+def _(preview: PromptPreview) -> Part:
+    elements = fields(preview, "prompt shared n_prompts")
+    elements["tokens"] = value(None)
+    if preview.tokens is not None:
+        elements["tokens"] = vector("integer", preview.tokens)
+    return r_object("preview", elements | fields(preview, "n_shared"), page=preview)
 
 
 def annotate_roles(codebook: lh.Codebook, options: Mapping[str, Any]) -> list[str]:

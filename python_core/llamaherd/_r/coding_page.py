@@ -20,15 +20,19 @@ def code_start(data: Any, codebook: Any, options: Mapping[str, Any]) -> dict[str
 
 
 @form_of.register(CodingResult)
-def _(found: CodingResult) -> Part:
+def _(result: CodingResult) -> Part:
     """Return `codes`: a sample, passages, or samples by field; or `columns` by name."""
-    codes, notes = found
-    made: dict[str, Part | None] = dict.fromkeys(("codes", "columns"))
+    codes, notes = result
+    elements: dict[str, Part | None] = dict.fromkeys(("codes", "columns"))
     if isinstance(codes, lh.GoldSample | lh.types.SpanCodes):
-        made["codes"] = form_of(codes)
-    elif all(isinstance(each, lh.GoldSample) for each in codes.values()):
-        made["codes"] = parts(**{name: form_of(each) for name, each in codes.items()})
+        elements["codes"] = form_of(codes)
+    elif all(isinstance(sample, lh.GoldSample) for sample in codes.values()):
+        elements["codes"] = parts(
+            **{name: form_of(sample) for name, sample in codes.items()}
+        )
     else:
-        made["columns"] = parts(**{k: vector("text", each) for k, each in codes.items()})
+        elements["columns"] = parts(
+            **{k: vector("text", cells) for k, cells in codes.items()}
+        )
     columns = [vector("text", cells, name) for name, cells in notes.items()]
-    return parts(**made, notes=table(columns, len(notes["id"])))
+    return parts(**elements, notes=table(columns, len(notes["id"])))

@@ -17,31 +17,36 @@ if TYPE_CHECKING:
 
 
 @form_of.register(ConfusionTables)
-def _(found: ConfusionTables) -> Part:
-    def tables(made: Mapping[str, Any]) -> Part | None:
-        known = {name: counts(each.tolist(), found.levels) for name, each in made.items()}
+def _(confusion: ConfusionTables) -> Part:
+    def tables(matrices: Mapping[str, Any]) -> Part | None:
+        known = {
+            name: counts(matrix.tolist(), confusion.levels)
+            for name, matrix in matrices.items()
+        }
         return parts(**known) if known else None
 
-    return parts(vs_gold=tables(found.vs_gold), pairwise=tables(found.pairwise))
+    return parts(vs_gold=tables(confusion.vs_gold), pairwise=tables(confusion.pairwise))
 
 
 @form_of.register(Reliability)
-def _(found: Reliability) -> Part:
-    made: dict[str, Part] = {}
-    if found.cohen:
-        made["cohen"] = cohen_table(found.cohen)
-    alpha = found.krippendorff
+def _(reliability: Reliability) -> Part:
+    elements: dict[str, Part] = {}
+    if reliability.cohen:
+        elements["cohen"] = cohen_table(reliability.cohen)
+    alpha = reliability.krippendorff
     if alpha is not None:
         names = "alpha per_item category_proportions alpha_exact"
-        made["krippendorff"] = parts(**fields(alpha, names))
-    return parts(**made)
+        elements["krippendorff"] = parts(**fields(alpha, names))
+    return parts(**elements)
 
 
 @form_of.register(ModelComparison)
-def _(found: ModelComparison) -> Part:
-    known = {"confusion": found.confusion, "reliability": found.reliability}
-    made = {name: form_of(each) for name, each in known.items() if each is not None}
-    return r_object("comparison", made, page=found)
+def _(comparison: ModelComparison) -> Part:
+    known = {"confusion": comparison.confusion, "reliability": comparison.reliability}
+    elements = {
+        name: form_of(result) for name, result in known.items() if result is not None
+    }
+    return r_object("comparison", elements, page=comparison)
 
 
 def cohen_table(pairs: Sequence[Any]) -> Part:

@@ -58,52 +58,59 @@ def _rows(rows: Sequence[Mapping[str, Any]], names: Iterable[str] = ()) -> Part:
 
 
 @form_of.register
-def _(found: lh.types.Robustness) -> Part:
-    names, variants = found.names, found.variants
-    known = {label for own in found.labels for label in own if label is not None}
+def _(robustness: lh.types.Robustness) -> Part:
+    names, variants = robustness.names, robustness.variants
+    known = {
+        label for labels in robustness.labels for label in labels if label is not None
+    }
     # With several labels per text, the levels are the combinations that occur.
     levels = names if known <= {*names} else tuple(sorted(known))
-    made = {
+    elements = {
         "summary": table(
             [
                 vector("text", variants, "variant"),
-                vector("number", found.flips, "flips"),
-                *map(_column, found.shares.T, names),
+                vector("number", robustness.flips, "flips"),
+                *map(_column, robustness.shares.T, names),
             ],
             len(variants),
         ),
         "labels": table(
             [
-                vector("integer", [row + 1 for row in found.rows], "row"),
-                vector("number", found.unstable, "unstable"),
+                vector("integer", [row + 1 for row in robustness.rows], "row"),
+                vector("number", robustness.unstable, "unstable"),
                 *(
-                    factor(own, levels, name)
-                    for own, name in zip(found.labels, variants, strict=True)
+                    factor(labels, levels, name)
+                    for labels, name in zip(robustness.labels, variants, strict=True)
                 ),
             ],
-            len(found.rows),
+            len(robustness.rows),
         ),
-        "pairwise": matrix(found.pairwise, variants, variants),
+        "pairwise": matrix(robustness.pairwise, variants, variants),
         "ranges": table(
             [
                 vector("text", names, "label"),
-                *map(_column, found.ranges.T, ("min", "max")),
+                *map(_column, robustness.ranges.T, ("min", "max")),
             ],
             len(names),
         ),
-        **fields(found, "agreement alpha"),
+        **fields(robustness, "agreement alpha"),
         "costs": table(
             [
                 vector("text", variants, "variant"),
-                *(_column([cost[k] for cost in found.costs], k) for k in found.costs[0]),
+                *(
+                    _column([cost[k] for cost in robustness.costs], k)
+                    for k in robustness.costs[0]
+                ),
             ],
             len(variants),
         ),
-        "runs": list(map(json.dumps, found.runs)),
-        "source": None if found.source is None else json.dumps(found.source.to_dict()),
+        "runs": list(map(json.dumps, robustness.runs)),
+        "source": None
+        if robustness.source is None
+        else json.dumps(robustness.source.to_dict()),
     }
-    content = json.dumps(found.to_dict(), ensure_ascii=False)
-    return r_object("robustness", made, page=found, json=content)
+    content = json.dumps(robustness.to_dict(), ensure_ascii=False)
+    return r_object("robustness", elements, page=robustness, json=content)
 
 
 def _column(values: Any, name: str) -> Part:  # noqa: ANN401 - an array or a list
@@ -111,111 +118,125 @@ def _column(values: Any, name: str) -> Part:  # noqa: ANN401 - an array or a lis
 
 
 @form_of.register
-def _(found: lh.types.CodebookComparison) -> Part:
-    made = {
-        "summary": _rows(found.to_dicts()),
-        "pairs": _rows(found.pairs()),
-        "best": found.names[found.best],
-        "tied": [found.names[i] for i in found.tied],
-        **fields(found, "n measure notes"),
+def _(comparison: lh.types.CodebookComparison) -> Part:
+    elements = {
+        "summary": _rows(comparison.to_dicts()),
+        "pairs": _rows(comparison.pairs()),
+        "best": comparison.names[comparison.best],
+        "tied": [comparison.names[i] for i in comparison.tied],
+        **fields(comparison, "n measure notes"),
     }
-    return r_object("codebooks", made, page=found, json=found.to_json())
+    return r_object("codebooks", elements, page=comparison, json=comparison.to_json())
 
 
 @form_of.register
-def _(found: lh.types.CodebookChoice) -> Part:
-    made = {
-        **fields(found, "name hash codebook"),
-        "settings": {"type": "json", "value": json.dumps(found.settings)},
-        "model": found.model.get("file"),
-        **fields(found, "measure value tied"),
+def _(choice: lh.types.CodebookChoice) -> Part:
+    elements = {
+        **fields(choice, "name hash codebook"),
+        "settings": {"type": "json", "value": json.dumps(choice.settings)},
+        "model": choice.model.get("file"),
+        **fields(choice, "measure value tied"),
     }
-    return r_object("choice", made, page=found, json=found.to_json())
+    return r_object("choice", elements, page=choice, json=choice.to_json())
 
 
 @form_of.register
-def _(found: lh.types.Evaluation) -> Part:
-    value = {name: getattr(found.value, name) for name in ("value", "low", "high")}
-    measures = [dict(zip(COLUMNS, each, strict=True)) for each in found.validation.rows()]
-    made = {
-        "choice": form_of(found.choice),
-        "value": _rows([{"measure": found.measure, **value}]),
+def _(evaluation: lh.types.Evaluation) -> Part:
+    value = {name: getattr(evaluation.value, name) for name in ("value", "low", "high")}
+    measures = [
+        dict(zip(COLUMNS, row, strict=True)) for row in evaluation.validation.rows()
+    ]
+    elements = {
+        "choice": form_of(evaluation.choice),
+        "value": _rows([{"measure": evaluation.measure, **value}]),
         "measures": _rows(measures),
-        **fields(found, "n n_failed", first="is_first"),
-        "opened": _rows([dict(each) for each in found.opened]),
-        **fields(found, "notes gold"),
+        **fields(evaluation, "n n_failed", first="is_first"),
+        "opened": _rows([dict(opening) for opening in evaluation.opened]),
+        **fields(evaluation, "notes gold"),
     }
     return r_object(
-        "evaluation", made, page=found, json=json.dumps(evaluation_dict(found))
+        "evaluation",
+        elements,
+        page=evaluation,
+        json=json.dumps(evaluation_dict(evaluation)),
     )
 
 
 @form_of.register
-def _(found: lh.types.PairComparison) -> Part:
-    bias = found.position_bias
-    made = {
-        "strengths": _rows(found.to_dicts(), STRENGTH_COLUMNS),
-        "pairs": _rows(found.pair_dicts(), PAIR_COLUMNS),
-        "question": found.question,
+def _(comparison: lh.types.PairComparison) -> Part:
+    bias = comparison.position_bias
+    elements = {
+        "strengths": _rows(comparison.to_dicts(), STRENGTH_COLUMNS),
+        "pairs": _rows(comparison.pair_dicts(), PAIR_COLUMNS),
+        "question": comparison.question,
         "position_bias": {"value": bias.value, "low": bias.low, "high": bias.high},
-        **fields(found, "consistent reliability dispersion df"),
-        **fields(found, "n_parts", connected="is_connected", converged="is_converged"),
-        "correlations": vector("number", found.correlations),
-        **fields(found, "level design"),
-        "seed": float(found.seed),
-        "notes": found.notes,
-        "checks": found.summary(),
+        **fields(comparison, "consistent reliability dispersion df"),
+        **fields(
+            comparison, "n_parts", connected="is_connected", converged="is_converged"
+        ),
+        "correlations": vector("number", comparison.correlations),
+        **fields(comparison, "level design"),
+        "seed": float(comparison.seed),
+        "notes": comparison.notes,
+        "checks": comparison.summary(),
     }
-    return r_object("pairs", made, page=found, json=found.to_json())
+    return r_object("pairs", elements, page=comparison, json=comparison.to_json())
 
 
 @form_of.register(ComparisonAgreement)
-def _(found: ComparisonAgreement) -> Part:
+def _(agreement: ComparisonAgreement) -> Part:
     return attributed(
-        _rows(found.to_dicts()),
+        _rows(agreement.to_dicts()),
         "pair_agreement",
-        n_ties=found.n_ties,
-        page=page_lines(str(found), "llamaherd_pair_agreement"),
+        n_ties=agreement.n_ties,
+        page=page_lines(str(agreement), "llamaherd_pair_agreement"),
     )
 
 
 @form_of.register(Reproduction)
-def _(found: Reproduction) -> Part:
-    changed = [{"row": e.row + 1, "then": e.then, "now": e.now} for e in found.changed]
+def _(reproduction: Reproduction) -> Part:
+    changed = [
+        {"row": e.row + 1, "then": e.then, "now": e.now} for e in reproduction.changed
+    ]
     versions = [
         {"what": name, "then": then, "now": now}
-        for name, (then, now) in found.versions.items()
+        for name, (then, now) in reproduction.versions.items()
     ]
-    made = {
-        "same": found.is_same,
-        **fields(found, "n n_same n_same_labels largest_difference"),
+    elements = {
+        "same": reproduction.is_same,
+        **fields(reproduction, "n n_same n_same_labels largest_difference"),
         **fields(
-            found, "", deterministic="is_deterministic", summary_same="is_summary_same"
+            reproduction,
+            "",
+            deterministic="is_deterministic",
+            summary_same="is_summary_same",
         ),
         "changed": table_of(changed, "row then now", integer="row", text="then now"),
         "versions": table_of(versions, "what then now", text="what then now"),
     }
-    return r_object("reproduction", made, page=found)
+    return r_object("reproduction", elements, page=reproduction)
 
 
 @form_of.register(Disagreements)
-def _(found: Disagreements) -> Part:
-    made = {
-        "table": _rows(found.to_dicts(), found.columns),
-        "n_missing": found.n_missing,
+def _(disagreements: Disagreements) -> Part:
+    elements = {
+        "table": _rows(disagreements.to_dicts(), disagreements.columns),
+        "n_missing": disagreements.n_missing,
     }
-    return r_object("disagreements", made, page=found)
+    return r_object("disagreements", elements, page=disagreements)
 
 
 @form_of.register(CodebookCandidate)
-def _(_found: CodebookCandidate) -> None:
+def _(_candidate: CodebookCandidate) -> None:
     """Return nothing: R keeps the candidate, which was only checked."""
 
 
 def choose_examples(gold: Any, k: int, codebook: lh.Codebook, **options: Any) -> Any:  # noqa: ANN401
     """Return a codebook with further examples, and their effect as a sentence or None."""
-    own = {name: options.pop(name) for name in ("by", "coded", "embeddings", "context")}
-    book, effect = chosen_examples(gold, k, codebook, **own, settings=options)
+    arguments = {
+        name: options.pop(name) for name in ("by", "coded", "embeddings", "context")
+    }
+    book, effect = chosen_examples(gold, k, codebook, **arguments, settings=options)
     note, is_gain = effect or (None, False)
     return parts(codebook=book, effect=note, is_gain=is_gain)
 
@@ -256,45 +277,45 @@ def recalibrate(
         roles=coded["roles"] or {},
         ordered=coded["ordered"],
     )
-    found = lh.recalibrate(model, gold, **options)
-    there = frames.names(found.frame)
-    label, n = found.columns["label"], len(found.labels)
+    recalibrated = lh.recalibrate(model, gold, **options)
+    there = frames.names(recalibrated.frame)
+    label, n = recalibrated.columns["label"], len(recalibrated.labels)
     numbers = [
-        _column(found.frame[name], name)
-        for role, name in found.columns.items()
+        _column(recalibrated.frame[name], name)
+        for role, name in recalibrated.columns.items()
         if role in _NUMBERS or role.startswith("p_")
     ]
-    old = {label, *(each["name"] for each in numbers)}
+    old = {label, *(column["name"] for column in numbers)}
     raw = [name for name in there if name.startswith(RAW) and name[len(RAW) :] in old]
     known = {} if coded["run"] is None else json.loads(coded["run"])
     return parts(
-        names=vector("text", found.names),
-        label=vector("text", found.labels),
+        names=vector("text", recalibrated.names),
+        label=vector("text", recalibrated.labels),
         numbers=table(numbers, n),
         raw=raw,
         fold=there[-1],
-        folds=vector("integer", found.folds),
-        run=json.dumps({**known, **found.run}),
-        record=_record(found),
+        folds=vector("integer", recalibrated.folds),
+        run=json.dumps({**known, **recalibrated.run}),
+        record=_record(recalibrated),
     )
 
 
-def _record(found: Recalibrated) -> Part:
-    run, gain = found.run["recalibration"], found.gain
+def _record(recalibrated: Recalibrated) -> Part:
+    run, gain = recalibrated.run["recalibration"], recalibrated.gain
     scores = [
-        ("model", found.raw),
-        ("recalibrated", found.cross_validated),
-        ("constant", found.constant),
+        ("model", recalibrated.raw),
+        ("recalibrated", recalibrated.cross_validated),
+        ("constant", recalibrated.constant),
     ]
     columns = [vector("text", ("accuracy", "brier", "ece"), "measure")]
     columns += [
-        _column((own.accuracy.value, own.brier.value, own.ece), name)
-        for name, own in scores
+        _column((score.accuracy.value, score.brier.value, score.ece), name)
+        for name, score in scores
     ]
-    made = {
+    elements = {
         **{name: run[name] for name in ("features", "n_codes", "n_folds", "seed")},
         "scores": table(columns, 3),
         "gain": {"estimate": gain.value, "low": gain.low, "high": gain.high},
-        "line": found.summary().split("\n"),
+        "line": recalibrated.summary().split("\n"),
     }
-    return r_object("recalibration", made, page=found.summary())
+    return r_object("recalibration", elements, page=recalibrated.summary())

@@ -44,47 +44,47 @@ def codes_in_one_form(
     """Convert labels and codes to texts; equal labels become equal texts."""
     texts, sample, _ = match_sample(data, gold, label, text, several=several)
     texts, read, _ = in_one_form(texts, sample, several=several)
-    given: Sequence[str | None] = read.gold if isinstance(read, GoldSample) else read
-    rows = read.rows if isinstance(read, GoldSample) else range(len(given))
+    codes: Sequence[str | None] = read.gold if isinstance(read, GoldSample) else read
+    rows = read.rows if isinstance(read, GoldSample) else range(len(codes))
     coded = [
-        (row, code) for row, code in zip(rows, given, strict=True) if code is not None
+        (row, code) for row, code in zip(rows, codes, strict=True) if code is not None
     ]
     return parts(
         labels=vector("text", texts.labels),
         rows=vector("integer", [row + 1 for row, _ in coded]),
         codes=vector("text", [code for _, code in coded]),
-        gold=value(read.to_json() if isinstance(read, GoldSample) else list(given)),
+        gold=value(read.to_json() if isinstance(read, GoldSample) else list(codes)),
     )
 
 
 @form_of.register
-def _(found: DawidSkene) -> Part:
-    names, n = found.names, len(found.ids)
-    probs = zip(names, found.probs.T, strict=True)
+def _(model: DawidSkene) -> Part:
+    names, n = model.names, len(model.ids)
+    probs = zip(names, model.probs.T, strict=True)
     labels = [
-        vector("text", found.ids, "id"),
-        vector("text", found.labels, "label"),
-        *(vector("number", own, f"p_{name}") for name, own in probs),
+        vector("text", model.ids, "id"),
+        vector("text", model.labels, "label"),
+        *(vector("number", column, f"p_{name}") for name, column in probs),
     ]
     dims = ("right", "code")
-    errors = zip(found.coders, found.errors, strict=True)
-    made = {
+    errors = zip(model.coders, model.errors, strict=True)
+    elements = {
         "labels": table(labels, n),
-        "accuracy": named(found.accuracy),
-        "shares": named(dict(zip(names, found.shares.tolist(), strict=True))),
+        "accuracy": named(model.accuracy),
+        "shares": named(dict(zip(names, model.shares.tolist(), strict=True))),
         "errors": parts(
-            **{name: matrix(own, names, names, dims) for name, own in errors}
+            **{name: matrix(rates, names, names, dims) for name, rates in errors}
         ),
     }
-    return r_object("dawid_skene", made, page=found)
+    return r_object("dawid_skene", elements, page=model)
 
 
 def corrected(data: Mapping[str, Any], gold: Gold, **options: Any) -> Part:  # noqa: ANN401
     """Return the columns that `lh.corrected` adds."""
-    found = lh.corrected(data, gold, **options)
-    names = [name for name in frames.names(found) if name not in data]
-    made = [vector("number", found[name], name) for name in names]
-    return table(made, len(found[names[0]]))
+    frame = lh.corrected(data, gold, **options)
+    names = [name for name in frames.names(frame) if name not in data]
+    columns = [vector("number", frame[name], name) for name in names]
+    return table(columns, len(frame[names[0]]))
 
 
 def replicate_weights(data: Mapping[str, Any], gold: Gold, **options: Any) -> Any:  # noqa: ANN401
@@ -99,48 +99,50 @@ _NUMBERS = "estimate std_error low high lam df"
 
 
 @form_of.register(Estimates)
-def _(found: Estimates) -> Part:
-    rows, methods = found.rows, found.methods
+def _(estimates: Estimates) -> Part:
+    rows, methods = estimates.rows, estimates.methods
     covariances = [
         parts(
             outcome=outcome,
             method=method,
-            values=matrix(own.tolist(), names := [""] * len(own), names),
+            values=matrix(covariance.tolist(), names := [""] * len(covariance), names),
         )
-        for (outcome, method), own in found.covariances.items()
+        for (outcome, method), covariance in estimates.covariances.items()
     ]
     titles = [METHODS[method] for method in methods]
-    made = {
+    elements = {
         "rows": table_of(rows, f"{_NAMES} {_NUMBERS}", text=_NAMES),
-        "names": [_name(row, found) for row in rows],
+        "names": [_name(row, estimates) for row in rows],
         "covariances": items(covariances),
-        **fields(found, "model methods"),
+        **fields(estimates, "model methods"),
         "titles": {**vector("text", titles), "names": list(methods)},
-        **fields(found, "level target"),
-        "n_texts": float(found.n_texts),
-        "n_gold": float(found.n_gold),
-        **fields(found, "design notes grouped_by predictions"),
+        **fields(estimates, "level target"),
+        "n_texts": float(estimates.n_texts),
+        "n_gold": float(estimates.n_gold),
+        **fields(estimates, "design notes grouped_by predictions"),
         "widths": table_of(
-            found.widths, "predictions method width", text="predictions method"
+            estimates.widths, "predictions method width", text="predictions method"
         ),
-        **fields(found, "simultaneous agreement is_weighted"),
-        "label_check": _label_check(found),
+        **fields(estimates, "simultaneous agreement is_weighted"),
+        "label_check": _label_check(estimates),
     }
-    content = json.dumps(found.to_dict(), ensure_ascii=False)
-    return r_object("estimates", made, page=found, json=content)
+    content = json.dumps(estimates.to_dict(), ensure_ascii=False)
+    return r_object("estimates", elements, page=estimates, json=content)
 
 
-def _name(row: Estimate, found: Estimates) -> str:
+def _name(row: Estimate, estimates: Estimates) -> str:
     """Return the name of a coefficient, share or mean."""
-    if found.model != "mean":
+    if estimates.model != "mean":
         return row.term
-    outcomes = {each.outcome for each in found.rows if each.method == row.method}
+    outcomes = {
+        estimate.outcome for estimate in estimates.rows if estimate.method == row.method
+    }
     words = [row.outcome] if len(outcomes) > 1 else []
     return " ".join(filter(None, [*words, row.term, row.group]))
 
 
-def _label_check(found: Estimates) -> Part | None:
-    check = found.label_check
+def _label_check(estimates: Estimates) -> Part | None:
+    check = estimates.label_check
     if check is None:
         return None
     names = ("labels", "n_texts", "n_coded", "expected")
@@ -161,7 +163,7 @@ def estimates_of_variants(variants: Sequence[str], fits: Sequence[str]) -> Part:
     ]
     notes = list(dict.fromkeys(note for fit in known for note in fit["notes"]))
     numbers = [
-        {k: math.nan if each is None else each for k, each in row.items()} for row in rows
+        {k: math.nan if cell is None else cell for k, cell in row.items()} for row in rows
     ]
     columns = f"variant {_NAMES} {_NUMBERS}"
     return parts(

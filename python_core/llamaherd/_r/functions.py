@@ -115,7 +115,7 @@ def function_of(name: str) -> Callable[..., Any]:
 
     A name of one of these files comes before a public name.
     """
-    function = _own().get(name) or FUNCTIONS.get(name) or getattr(lh, name)
+    function = _bridge_functions().get(name) or FUNCTIONS.get(name) or getattr(lh, name)
     if name not in _TABLES:
         return function
 
@@ -127,7 +127,7 @@ def function_of(name: str) -> Callable[..., Any]:
 
 
 @functools.cache
-def _own() -> dict[str, Callable[..., Any]]:
+def _bridge_functions() -> dict[str, Callable[..., Any]]:
     modules = [import_module(f"llamaherd._r.{file}") for file in _FILES]
     return {
         name: value

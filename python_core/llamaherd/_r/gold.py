@@ -29,10 +29,10 @@ if TYPE_CHECKING:
 
 @form_of.register(GoldSize)
 @form_of.register(PairedSize)
-def _(found: GoldSize | PairedSize) -> Part:
+def _(size: GoldSize | PairedSize) -> Part:
     names = ("gold", "dsl", "ppi", "kappa")
-    made = {n: vector("number", [getattr(found, n, None)]) for n in names}
-    return r_object("gold_size", made, page=found)
+    elements = {n: vector("number", [getattr(size, n, None)]) for n in names}
+    return r_object("gold_size", elements, page=size)
 
 
 def gold_draw(
@@ -60,10 +60,10 @@ def gold_of_variants(
 ) -> Part:
     """Return a sample without labels, as JSON, and its number of codes of drawn texts."""
     bare = replace(gold, labels=[None] * len(gold), label_marks=None)
-    design = {name: own for name, own in bare.design.items() if name != "split"}
-    given = {**data, ".label": [None] * len(drawn["texts"])}
+    design = {name: setting for name, setting in bare.design.items() if name != "split"}
+    columns = {**data, ".label": [None] * len(drawn["texts"])}
     known = replace(bare, design=design)  # all texts of the sample are looked up
-    _, moved, _ = match_sample(given, known, ".label", text, several=known.several)
+    _, moved, _ = match_sample(columns, known, ".label", text, several=known.several)
     rows = set(drawn_rows(**drawn))
     codes = zip(moved.rows, moved.gold, strict=True)
     n = sum(row in rows and code is not None for row, code in codes)
@@ -81,42 +81,42 @@ def gold_read(
         check_names(names, "path")
         if isinstance(source, Mapping):
             return lh.read_gold(source, sample, coders=coders)
-        given = list(names) or [""] * len(source)
+        file_names = list(names) or [""] * len(source)
         with one_warning():
-            return read_files(source, given, sample, coders)
+            return read_files(source, file_names, sample, coders)
 
 
 @form_of.register(GoldSample)
-def _(found: GoldSample) -> Part:
+def _(sample: GoldSample) -> Part:
     """Return a sample; row indices start at 1."""
     codes = [
-        vector("text", own, name)
-        for own, name in zip(found.codes, found.coders, strict=True)
+        vector("text", coder_codes, name)
+        for coder_codes, name in zip(sample.codes, sample.coders, strict=True)
     ]
     design = {
         name: value if isinstance(value, (str, bool, type(None))) else _plain(value)
-        for name, value in found.design.items()
+        for name, value in sample.design.items()
         if name != "history"
     }
-    made = {
-        "rows": vector("integer", [row + 1 for row in found.rows]),
-        "ids": vector("text", found.ids),
-        "texts": vector("text", found.texts),
-        "labels": vector("text", found.labels),
-        "probs": vector("number", found.probs),
-        "all_probs": vector("number", found.all_probs),
-        "strata": vector("integer", [row + 1 for row in found.strata[found.rows]]),
-        "names": vector("text", found.names),
+    elements = {
+        "rows": vector("integer", [row + 1 for row in sample.rows]),
+        "ids": vector("text", sample.ids),
+        "texts": vector("text", sample.texts),
+        "labels": vector("text", sample.labels),
+        "probs": vector("number", sample.probs),
+        "all_probs": vector("number", sample.all_probs),
+        "strata": vector("integer", [row + 1 for row in sample.strata[sample.rows]]),
+        "names": vector("text", sample.names),
         "codes": {"type": "list", "parts": codes},
-        "gold": vector("text", found.gold),
-        **fields(found, "parts"),
-        "none": found.word_of(""),
+        "gold": vector("text", sample.gold),
+        **fields(sample, "parts"),
+        "none": sample.word_of(""),
         "design": value(design),
         "history": table_of(
-            found.history, "wave kind n N seed n_coded", integer="wave", text="kind"
+            sample.history, "wave kind n N seed n_coded", integer="wave", text="kind"
         ),
     }
-    return r_object("gold", made, page=page_of(found), json=found.to_json())
+    return r_object("gold", elements, page=page_of(sample), json=sample.to_json())
 
 
 def _plain(value: object) -> object:
@@ -124,5 +124,5 @@ def _plain(value: object) -> object:
     if isinstance(value, int):
         return float(value)
     if isinstance(value, dict):
-        return {str(name): _plain(each) for name, each in value.items()}
+        return {str(name): _plain(item) for name, item in value.items()}
     return value

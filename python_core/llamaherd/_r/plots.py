@@ -25,75 +25,75 @@ if TYPE_CHECKING:
 
     from llamaherd.coding.plots.description import Plot
 
-    Given = Mapping[str, Any]
+    Content = Mapping[str, Any]
 
 
 def plot_description(
-    kind: str, given: Given, width: float, height: float
+    kind: str, given: Content, width: float, height: float
 ) -> dict[str, Any]:
     """Return the description of a plot, with texts that fit a size in inches."""
     plot = fitting.described(_MAKERS[kind](given), width, height)
-    made: dict[str, Any] = cleaned(plot)
-    return made
+    description: dict[str, Any] = cleaned(plot)
+    return description
 
 
-def _labels(given: Given) -> Plot:
+def _labels(content: Content) -> Plot:
     """Plot `labels`; `probs` has a list for each of the `names`, or is None."""
-    probs = given["probs"]
+    probs = content["probs"]
     summary = label_summary(
-        given["labels"],
-        given["names"],
+        content["labels"],
+        content["names"],
         None if probs is None else np.array(probs, dtype=np.float64).T,
-        several=given["several"],
+        several=content["several"],
     )
-    return counts.labels_plot(summary, len(given["labels"]), given["things"])
+    return counts.labels_plot(summary, len(content["labels"]), content["things"])
 
 
-def _passages(given: Given) -> Plot:
+def _passages(content: Content) -> Plot:
     """Plot `spans`, the passages of each text as JSON or None; `names` are the labels."""
-    labels = [None if each is None else spans_label(each) for each in given["spans"]]
-    passages = counts.passage_counts(labels, given["names"])
+    labels = [None if spans is None else spans_label(spans) for spans in content["spans"]]
+    passages = counts.passage_counts(labels, content["names"])
     return counts.passages_plot(passages, len(labels))
 
 
-def _span_validation(given: Given) -> Plot:
+def _span_validation(content: Content) -> Plot:
     """Plot the `columns` of a validation of passages, with `level` and `type`."""
-    make = OF_SPANS[checks.choice("type", given["type"], tuple(OF_SPANS)) or ""]
-    rows = [{**row, "label": row["label"] or ""} for row in rows_of(given["columns"])]
-    return make({"rows": rows, "level": given["level"]})
+    make = OF_SPANS[checks.choice("type", content["type"], tuple(OF_SPANS)) or ""]
+    rows = [{**row, "label": row["label"] or ""} for row in rows_of(content["columns"])]
+    return make({"rows": rows, "level": content["level"]})
 
 
-def _validation(given: Given) -> Plot:
+def _validation(content: Content) -> Plot:
     """Plot a validation, given as `json`; `type` is the type of plot."""
-    kind = checks.choice("type", given["type"], tuple(OF_VALIDATION)) or ""
+    kind = checks.choice("type", content["type"], tuple(OF_VALIDATION)) or ""
     try:
-        return OF_VALIDATION[kind](json.loads(given["json"]))
+        return OF_VALIDATION[kind](json.loads(content["json"]))
     except ArgumentError as error:  # the argument has another name in R
         raise error.moved(argument="type") from None
 
 
-def _agreement(given: Given) -> Plot:
+def _agreement(content: Content) -> Plot:
     """Plot the `columns` of coefficients with the `level` of their intervals."""
-    rows = [{**row, "name": row["coefficient"]} for row in rows_of(given["columns"])]
-    return intervals.agreement_plot(rows, given["level"])
+    rows = [{**row, "name": row["coefficient"]} for row in rows_of(content["columns"])]
+    return intervals.agreement_plot(rows, content["level"])
 
 
-def _coverage(given: Given) -> Plot:
+def _coverage(content: Content) -> Plot:
     """Plot the `columns` of a curve of `n` texts with the `level` of their intervals."""
-    curve = {**given["columns"], "n": given["n"]}
-    return planes.coverage_plot({"coverage": curve, "level": given["level"]})
+    curve = {**content["columns"], "n": content["n"]}
+    return planes.coverage_plot({"coverage": curve, "level": content["level"]})
 
 
-def _robustness(given: Given) -> Plot:
+def _robustness(content: Content) -> Plot:
     """Plot labels in variants, given as `json`, or estimates as `estimates_json`."""
-    if "estimates_json" in given:
-        return intervals.variants_plot(json.loads(given["estimates_json"]))
-    return intervals.robustness_plot(json.loads(given["json"]))
+    if "estimates_json" in content:
+        return intervals.variants_plot(json.loads(content["estimates_json"]))
+    return intervals.robustness_plot(json.loads(content["json"]))
 
 
-def _timeline(given: Given) -> Plot:
+def _timeline(content: Content) -> Plot:
     """Plot `queue_s`, `first_token_s` and `wall_s` of all prompts, and `n_slots`."""
-    columns = (given[name] for name in ("queue_s", "first_token_s", "wall_s"))
+    columns = (content[name] for name in ("queue_s", "first_token_s", "wall_s"))
     ran = [
         RequestStats(
             queue_s=queue,
@@ -103,29 +103,29 @@ def _timeline(given: Given) -> Plot:
         for queue, first, wall in zip(*columns, strict=True)
         if not math.isnan(wall)
     ]
-    return counts.timeline_plot(ran, int(given["n_slots"]))
+    return counts.timeline_plot(ran, int(content["n_slots"]))
 
 
-def _time(given: Given) -> Plot:
-    whole = {name: int(n) for name, n in given.items() if name.startswith("n_")}
-    return counts.time_plot({**given, **whole})
+def _time(content: Content) -> Plot:
+    whole = {name: int(n) for name, n in content.items() if name.startswith("n_")}
+    return counts.time_plot({**content, **whole})
 
 
-_MAKERS: dict[str, Callable[[Given], Plot]] = {
+_MAKERS: dict[str, Callable[[Content], Plot]] = {
     "labels": _labels,
     "passages": _passages,
     "span_validation": _span_validation,
     "validation": _validation,
     "coverage": _coverage,
     "agreement": _agreement,
-    "estimates": lambda given: intervals.estimates_plot(json.loads(given["json"])),
+    "estimates": lambda content: intervals.estimates_plot(json.loads(content["json"])),
     "robustness": _robustness,
     "timeline": _timeline,
     "time": _time,
-    "codebooks": lambda given: intervals.comparison_plot(
-        CodebookComparison.from_json(given["json"])
+    "codebooks": lambda content: intervals.comparison_plot(
+        CodebookComparison.from_json(content["json"])
     ),
-    "pairs": lambda given: intervals.strengths_plot(
-        PairComparison.from_json(given["json"])
+    "pairs": lambda content: intervals.strengths_plot(
+        PairComparison.from_json(content["json"])
     ),
 }

@@ -30,21 +30,22 @@ def with_places_of_r(
     values: Mapping[str, Sequence[Any]], codebook: lh.Codebook
 ) -> dict[str, Sequence[Any]]:
     """Return the columns of coded texts, with start and end of quotes as numbers."""
-    found = dict(values)
+    columns = dict(values)
     if codebook.kind.is_generated:
-        return found
+        return columns
     for name, offset in zip(PLACE, (1, 0), strict=True):
-        if name in found:
-            found[name] = [
-                math.nan if each is None else float(each + offset) for each in found[name]
+        if name in columns:
+            columns[name] = [
+                math.nan if position is None else float(position + offset)
+                for position in columns[name]
             ]
-    return found
+    return columns
 
 
 def labels_of(labels: Sequence[str | None], codebook: lh.Codebook) -> list[str | None]:
     """Return the labels of coded texts, with R's positions of quotes."""
     if codebook.type == "spans":
-        return [each and _moved_spans(each) for each in labels]
+        return [label and _moved_spans(label) for label in labels]
     schema = codebook.schema
     if schema is None or not text_has_quotes(schema):
         return list(labels)
@@ -55,9 +56,9 @@ def labels_of(labels: Sequence[str | None], codebook: lh.Codebook) -> list[str |
 
     return [
         None
-        if each is None
-        else json.dumps(mapped(root, json.loads(each), moved), ensure_ascii=False)
-        for each in labels
+        if label is None
+        else json.dumps(mapped(root, json.loads(label), moved), ensure_ascii=False)
+        for label in labels
     ]
 
 
@@ -76,25 +77,27 @@ def spans_label(rows: str) -> str:
 
 
 @form_of.register
-def _(found: lh.types.SpanCodes) -> Part:
+def _(codes: lh.types.SpanCodes) -> Part:
     """Return a row for each passage, with positions that start at 1, and JSON."""
-    rows = [{**row, "start": row["start"] + 1} for row in found.rows()]
+    rows = [{**row, "start": row["start"] + 1} for row in codes.rows()]
     content = [
-        {"id": found.ids[key], "text": key, "coder": coder, "units": units}
-        for coder, texts in found.coders.items()
+        {"id": codes.ids[key], "text": key, "coder": coder, "units": units}
+        for coder, texts in codes.coders.items()
         for key, units in texts.items()
     ]
-    made = [vector("text", [row[name] for row in rows], name) for name in ("coder", "id")]
-    made += [
-        factor([row["label"] for row in rows], found.labels, "label"),
+    columns = [
+        vector("text", [row[name] for row in rows], name) for name in ("coder", "id")
+    ]
+    columns += [
+        factor([row["label"] for row in rows], codes.labels, "label"),
         vector("text", [row["quote"] for row in rows], "quote"),
         *(vector("integer", [row[name] for row in rows], name) for name in PLACE),
     ]
     return attributed(
-        table(made, len(rows)),
+        table(columns, len(rows)),
         "spans",
-        coders=vector("text", found.coders),
-        n_texts=len(found.ids),
+        coders=vector("text", codes.coders),
+        n_texts=len(codes.ids),
         content=json.dumps(content, ensure_ascii=False),
     )
 
@@ -123,20 +126,20 @@ def spans_validate(
 
 
 @form_of.register
-def _(found: lh.types.SpanValidation) -> Part:
-    rows = [{**row, "label": row["label"] or None} for row in found.to_dicts()]
+def _(validation: lh.types.SpanValidation) -> Part:
+    rows = [{**row, "label": row["label"] or None} for row in validation.to_dicts()]
     columns = "part measure label value low high n"
     return attributed(
         table_of(rows, columns, text="part measure label", integer="n"),
         "span_validation",
-        **fields(found, "notes level"),
+        **fields(validation, "notes level"),
     )
 
 
 def _units(cell: str) -> tuple[Unit, ...]:
     return tuple(
         sorted(
-            Unit(int(each["start"]) - 1, int(each["end"]), str(each["label"]))
-            for each in json.loads(cell)
+            Unit(int(passage["start"]) - 1, int(passage["end"]), str(passage["label"]))
+            for passage in json.loads(cell)
         )
     )

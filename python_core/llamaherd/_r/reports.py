@@ -79,13 +79,13 @@ def methods_text(
 
 
 @form_of.register
-def _(found: MethodsText) -> Part:
+def _(methods: MethodsText) -> Part:
     names = "question state answer sources"
     rows = [
         {name: getattr(item, name) for name in names.split()}
         | {"sources": "; ".join(item.sources)}
-        for item in found.checklist
+        for item in methods.checklist
     ]
-    made = fields(found, "text bibtex references")
-    made["checklist"] = table_of(rows, names, text=names)
-    return r_object("methods", made, page=found)
+    elements = fields(methods, "text bibtex references")
+    elements["checklist"] = table_of(rows, names, text=names)
+    return r_object("methods", elements, page=methods)

@@ -84,7 +84,7 @@ def validate(
     if gold.get("json") is not None:
         codes = dataclasses.replace(
             GoldSample.from_json(gold["json"]),
-            codes=[list(each) for each in gold["codes"]],
+            codes=[list(column) for column in gold["codes"]],
             coders=list(gold["coders"]),
         )
     with renamed(labels="label_levels", levels="label_levels"):
@@ -92,75 +92,89 @@ def validate(
 
 
 @form_of.register
-def _(found: lh.types.Validation) -> Part:
+def _(validation: lh.types.Validation) -> Part:
     kappas = [
-        {"model_a": "model", "model_b": "people", "kappa": each.value}
-        | {"observed": each.observed, "expected": each.expected}
-        for each in found.model_agreement
-        if each.name == "kappa"
+        {"model_a": "model", "model_b": "people", "kappa": coefficient.value}
+        | {"observed": coefficient.observed, "expected": coefficient.expected}
+        for coefficient in validation.model_agreement
+        if coefficient.name == "kappa"
     ]
-    alphas = [each.value for each in found.model_agreement if each.name == "alpha"]
-    confusion = counts(found.accuracy.confusion.tolist(), found.labels)
+    alphas = [
+        coefficient.value
+        for coefficient in validation.model_agreement
+        if coefficient.name == "alpha"
+    ]
+    confusion = counts(validation.accuracy.confusion.tolist(), validation.labels)
     wrong = [
-        {"row": each.row + 1, "label": each.label, "truth": each.truth}
-        | {"prob": each.prob, "text": each.text}
-        for each in found.wrong
+        {"row": error.row + 1, "label": error.label, "truth": error.truth}
+        | {"prob": error.prob, "text": error.text}
+        for error in validation.wrong
     ]
-    has_text = found.wrong and found.wrong[0].text is not None
-    coverage, calibration = found.coverage, found.calibration
-    made = {
-        **fields(found, "n_texts n_gold coders is_weighted several scale level"),
+    has_text = validation.wrong and validation.wrong[0].text is not None
+    coverage, calibration = validation.coverage, validation.calibration
+    elements = {
+        **fields(validation, "n_texts n_gold coders is_weighted several scale level"),
         "table": table_of(
-            [dict(zip(COLUMNS, r, strict=True)) for r in found.rows()],
+            [dict(zip(COLUMNS, r, strict=True)) for r in validation.rows()],
             " ".join(COLUMNS),
             text="part measure label",
             integer="n",
         ),
-        "labels": table_of(_label_rows(found), _LABEL, text="label", integer=_COUNTS),
-        "model_agreement": _of_texts(found, found.model_agreement),
-        "coder_agreement": _of_texts(found, found.coder_agreement),
-        "label_agreement": _by_label(found),
-        "pairs": _pairs(found),
+        "labels": table_of(
+            _label_rows(validation), _LABEL, text="label", integer=_COUNTS
+        ),
+        "model_agreement": _of_texts(validation, validation.model_agreement),
+        "coder_agreement": _of_texts(validation, validation.coder_agreement),
+        "label_agreement": _by_label(validation),
+        "pairs": _pairs(validation),
         "confusion": parts(
-            vs_gold=parts(model=None if found.several else confusion), pairwise=None
+            vs_gold=parts(model=None if validation.several else confusion), pairwise=None
         ),
         "reliability": parts(
             cohen=cohen_table(kappas),
             krippendorff=parts(alpha=vector("number", alphas)),
         ),
         "bins": None if calibration is None else _bins(calibration),
-        "coverage": None if coverage is None else _curve(coverage, found.level),
-        "prob": None if found.confidence is None else vector("number", found.confidence),
+        "coverage": None if coverage is None else _curve(coverage, validation.level),
+        "prob": None
+        if validation.confidence is None
+        else vector("number", validation.confidence),
         "wrong": table_of(
             wrong,
             f"row label truth prob{' text' if has_text else ''}",
             text="label truth text",
             integer="row",
         ),
-        "warnings": vector("text", found.warnings),
+        "warnings": vector("text", validation.warnings),
     }
-    page = page_of(found, "llamaherd_validation", 1)
-    return r_object("validation", made, page=page, json=_json(found))
+    page = page_of(validation, "llamaherd_validation", 1)
+    return r_object("validation", elements, page=page, json=_json(validation))
 
 
-def _label_rows(found: lh.types.Validation) -> list[dict[str, Any]]:
+def _label_rows(validation: lh.types.Validation) -> list[dict[str, Any]]:
     """Return a row for each label, with scores and their limits."""
     rows = []
-    for scores in found.accuracy.per_label:
+    for scores in validation.accuracy.per_label:
         row = {"label": str(scores.label), "n_gold": scores.n_gold}
         row |= {"n_model": scores.n_predicted, "share": scores.share}
         for name in ("precision", "recall", "f1"):
-            own = getattr(scores, name)
-            row |= {name: own.value, f"{name}_low": own.low, f"{name}_high": own.high}
+            score = getattr(scores, name)
+            row |= {
+                name: score.value,
+                f"{name}_low": score.low,
+                f"{name}_high": score.high,
+            }
         rows.append(row)
     return rows
 
 
-def _json(found: lh.types.Validation) -> str:
+def _json(validation: lh.types.Validation) -> str:
     """Return the validation as JSON, without the data of single texts."""
-    told = {name: v for name, v in found.to_dict().items() if name != "confidence"}
-    told["wrong"] = [{**each, "text": None} for each in told["wrong"]]
-    return json.dumps(told, ensure_ascii=False, default=str)
+    content = {
+        name: v for name, v in validation.to_dict().items() if name != "confidence"
+    }
+    content["wrong"] = [{**row, "text": None} for row in content["wrong"]]
+    return json.dumps(content, ensure_ascii=False, default=str)
 
 
 def coverage_curve(
@@ -195,69 +209,69 @@ _LABEL += " recall recall_low recall_high f1 f1_low f1_high"
 _AGREEMENT = "name value low high se observed expected n_units n_coders"
 
 
-def _coefficients(found: Sequence[Agreement]) -> Part:
+def _coefficients(coefficients: Sequence[Agreement]) -> Part:
     """Return a table of coefficients."""
-    made = table_of(found, _AGREEMENT, text="name", integer="n_units n_coders")
-    made["columns"][0]["name"] = "coefficient"
-    return made
+    part = table_of(coefficients, _AGREEMENT, text="name", integer="n_units n_coders")
+    part["columns"][0]["name"] = "coefficient"
+    return part
 
 
-def _agreement_table(found: CoderAgreement) -> Part:
+def _agreement_table(result: CoderAgreement) -> Part:
     """Return a table of coefficients of the class of agreement(), with its page."""
     return attributed(
-        _coefficients(found.coefficients),
+        _coefficients(result.coefficients),
         "agreement",
-        level=found.level,
-        scale=found.scale,
-        is_weighted=found.is_weighted,
-        page=page_lines(str(found), "llamaherd_agreement"),
+        level=result.level,
+        scale=result.scale,
+        is_weighted=result.is_weighted,
+        page=page_lines(str(result), "llamaherd_agreement"),
     )
 
 
 @form_of.register
-def _(found: CoderAgreement) -> Part:
-    return _agreement_table(found)
+def _(result: CoderAgreement) -> Part:
+    return _agreement_table(result)
 
 
-def _of_texts(found: lh.types.Validation, some: Sequence[Agreement]) -> Part | None:
+def _of_texts(validation: lh.types.Validation, some: Sequence[Agreement]) -> Part | None:
     """Return the coefficients of a validation; None without any."""
     if not some:
         return None
-    made = CoderAgreement(
+    result = CoderAgreement(
         coefficients=tuple(some),
-        level=found.level,
-        scale=found.scale,
+        level=validation.level,
+        scale=validation.scale,
         is_weighted=False,
     )
-    return _agreement_table(made)
+    return _agreement_table(result)
 
 
 def _grouped(rows: Sequence[tuple[str, str, Agreement]], *names: str) -> Part | None:
     """Return coefficients after two columns that identify them; None without any."""
     if not rows:
         return None
-    made = _coefficients([each for _, _, each in rows])
+    part = _coefficients([coefficient for _, _, coefficient in rows])
     of = [vector("text", [row[i] for row in rows], name) for i, name in enumerate(names)]
-    return {**made, "columns": [*of, *made["columns"]]}
+    return {**part, "columns": [*of, *part["columns"]]}
 
 
-def _by_label(found: lh.types.Validation) -> Part | None:
+def _by_label(validation: lh.types.Validation) -> Part | None:
     """Return agreement by label; None with one label per text."""
     rows = [
-        (str(of.label), between, each)
-        for of in found.label_agreement
+        (str(of.label), between, coefficient)
+        for of in validation.label_agreement
         for between, some in zip(_BETWEEN, (of.model, of.people), strict=True)
-        for each in some
+        for coefficient in some
     ]
     return _grouped(rows, "label", "between")
 
 
-def _pairs(found: lh.types.Validation) -> Part | None:
+def _pairs(validation: lh.types.Validation) -> Part | None:
     """Return agreement by pair of coders; None for one coder."""
     rows = [
-        (pair.first, pair.second, each)
-        for pair in found.pairs
-        for each in pair.coefficients
+        (pair.first, pair.second, coefficient)
+        for pair in validation.pairs
+        for coefficient in pair.coefficients
     ]
     return _grouped(rows, "first", "second")
 
@@ -275,14 +289,23 @@ def _curve(curve: statistics.CoverageCurve, level: float) -> Part:
     )
 
 
-def _bins(found: statistics.CalibrationError) -> Part:
+def _bins(calibration: statistics.CalibrationError) -> Part:
     """Return the bins of a reliability diagram."""
-    names = [f.name for f in dataclasses.fields(found.bins[0])] if found.bins else []
+    names = (
+        [f.name for f in dataclasses.fields(calibration.bins[0])]
+        if calibration.bins
+        else []
+    )
     rows = []
-    for each in found.bins:
-        own = each.accuracy
-        row = {name: getattr(each, name) for name in names if name != "accuracy"}
-        row |= {"accuracy": own.value, "accuracy_low": own.low}
-        row |= {"accuracy_high": own.high, "n": 0 if math.isnan(own.value) else own.n}
+    for calibration_bin in calibration.bins:
+        accuracy = calibration_bin.accuracy
+        row = {
+            name: getattr(calibration_bin, name) for name in names if name != "accuracy"
+        }
+        row |= {"accuracy": accuracy.value, "accuracy_low": accuracy.low}
+        row |= {
+            "accuracy_high": accuracy.high,
+            "n": 0 if math.isnan(accuracy.value) else accuracy.n,
+        }
         rows.append(row)
     return table_of(rows, " ".join(rows[0] if rows else ()))

@@ -66,13 +66,13 @@ def chat(
     saved: str | None,
     n_ctx: int | None,
     n_threads: int | None,
-    **given: Any,  # noqa: ANN401 - of click
+    **options: Any,  # noqa: ANN401 - of click
 ) -> int:
     """Run the conversation and return the exit status."""
     from llamaherd.tables.spec_file import parsed_setting  # noqa: PLC0415 - fast help
 
-    loading = take_gpu_options(given)
-    settings = {name: value for name, value in given.items() if value is not None}
+    loading = take_gpu_options(options)
+    settings = {name: value for name, value in options.items() if value is not None}
     settings |= dict(parsed_setting(text) for text in more)
     turns = []
     if saved is not None:

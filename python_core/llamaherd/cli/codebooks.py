@@ -124,13 +124,14 @@ def compare(
         if path is not None:
             check_free(Path(path), overwrite=overwrite, argument="out")
     loading = take_gpu_options(settings)
-    given = {
+    options = {
         name: value for name, value in settings.items() if value not in (None, False)
     }
     read = {_stem(path, books): codebook_from(path) for path in books}
     with ExitStack() as stack, shown_warnings():
         contexts = {
-            _stem(each, models): _context(each, loading, stack) for each in models
+            _stem(model_file, models): _context(model_file, loading, stack)
+            for model_file in models
         }
         tried = {
             name if len(contexts) == 1 else f"{name}, {model}": CodebookCandidate(
@@ -139,18 +140,18 @@ def compare(
             for model, context in contexts.items()
             for name, book in read.items()
         }
-        found = compare_codebooks(
+        comparison = compare_codebooks(
             None,
             tried,
             gold,
             progress=sys.stderr.isatty(),
-            **given,
+            **options,
         )
     if out is not None:
-        write_new(Path(out), found.to_json().encode(), overwrite=overwrite)
+        write_new(Path(out), comparison.to_json().encode(), overwrite=overwrite)
     if plot is not None:
-        _save_plot(found, plot)
-    click.echo(str(found))
+        _save_plot(comparison, plot)
+    click.echo(str(comparison))
 
 
 @codebooks.declared(
@@ -211,11 +212,13 @@ def evaluate(choice: str, gold: str, model: str, **settings: Any) -> None:  # no
     with ExitStack() as stack, shown_warnings():
         context = _context(model, loading, stack)
         progress = sys.stderr.isatty()
-        found = evaluate_codebook(frozen, gold, context, progress=progress, **settings)
-    click.echo(f"{found}\n\n{found.validation}")
+        evaluation = evaluate_codebook(
+            frozen, gold, context, progress=progress, **settings
+        )
+    click.echo(f"{evaluation}\n\n{evaluation.validation}")
 
 
-def _save_plot(found: CodebookComparison, path: str) -> None:
+def _save_plot(comparison: CodebookComparison, path: str) -> None:
     """Save the plot of a comparison to a file; the ending of its name is the format."""
     from llamaherd.coding.plots.drawing import MISSING  # noqa: PLC0415 - optional
     from llamaherd.coding.plots.plot import plot  # noqa: PLC0415
@@ -227,7 +230,7 @@ def _save_plot(found: CodebookComparison, path: str) -> None:
     mpl.use("agg")  # draw without a window
     import matplotlib.pyplot as plt  # noqa: PLC0415
 
-    plot(found)
+    plot(comparison)
     plt.savefig(path)
     plt.close()
 
@@ -264,8 +267,8 @@ def ready(name: str | None, target: str | None, out: str | None, **options: bool
         if target is not None or out is not None:
             raise click.UsageError("Missing argument 'NAME'.")
         rows = ready_dicts()
-        shown = ("name", "about", "sources", "measured")
-        lines = ["\t".join(str(row[key]) for key in shown) for row in rows]
+        columns = ("name", "about", "sources", "measured")
+        lines = ["\t".join(str(row[key]) for key in columns) for row in rows]
         click.echo(json.dumps(rows, indent=1) if options["json"] else "\n".join(lines))
         return
     text = codebook_yaml(ready_codebook(name, target))
@@ -285,12 +288,12 @@ def _context(source: str, loading: dict[str, Any], stack: ExitStack) -> Context:
 
 def _stem(name: str, names: Sequence[str]) -> str:
     """Return the name of a file, without its folder and extension."""
-    stems = [Path(each.removeprefix("ready:")).stem for each in names]
-    own = stems[names.index(name)]
-    if stems.count(own) > 1:
+    stems = [Path(path.removeprefix("ready:")).stem for path in names]
+    stem = stems[names.index(name)]
+    if stems.count(stem) > 1:
         raise ArgumentError(
-            f"has two files of the name {own!r}: give them different names",
+            f"has two files of the name {stem!r}: give them different names",
             argument="codebook",
             code="duplicate",
         )
-    return own
+    return stem

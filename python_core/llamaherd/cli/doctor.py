@@ -171,14 +171,14 @@ def memory() -> Finding:
 
 def gpu() -> Finding:
     """Check for a GPU, and whether it can be used."""
-    found = gpus()
-    names = ", ".join(f"{x.name} ({gigabytes(x.memory_bytes)})" for x in found)
-    if found and not shim.supports_gpu():
+    devices = gpus()
+    names = ", ".join(f"{x.name} ({gigabytes(x.memory_bytes)})" for x in devices)
+    if devices and not shim.supports_gpu():
         return _note(
             f"{names}; this build of llama-cpp-python cannot use it",
             f"{_reinstall('-DGGML_CUDA=on')}; then Model(..., n_gpu_layers=-1)",
         )
-    if found:
+    if devices:
         text = f"{names}; Model(..., n_gpu_layers=-1) uses it"
     else:
         text = "none found; models run on the processor"
@@ -245,10 +245,10 @@ def r() -> Finding:
             timeout=30,
             check=True,
         )
-        own, reticulate, package = done.stdout.split()[-3:]
+        r_version, reticulate, package = done.stdout.split()[-3:]
     except (OSError, ValueError, subprocess.SubprocessError) as error:
         return _note(f"{program} does not run: {error}")
-    text = f"{own}, reticulate {reticulate}, llamaherd {package}".replace(
+    text = f"{r_version}, reticulate {reticulate}, llamaherd {package}".replace(
         " -", " missing"
     )
     if "-" in (reticulate, package):

@@ -32,8 +32,8 @@ GPU:
 
 def take_gpu_options(options: dict[str, Any]) -> dict[str, Any]:
     """Remove the options for GPUs from a command's arguments, and return them."""
-    found = {name: options.pop(name) for name in GPU_NAMES}
-    return {name: value for name, value in found.items() if value is not None}
+    gpu_options = {name: options.pop(name) for name in GPU_NAMES}
+    return {name: value for name, value in gpu_options.items() if value is not None}
 
 
 def fits_file_to_memory(loading: Mapping[str, Any]) -> bool:

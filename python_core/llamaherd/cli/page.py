@@ -154,9 +154,9 @@ class Commands(_Declared, click.Group):
         """Return a decorator that adds a function as a command, see `command`."""
 
         def add(function: Callable[..., Any]) -> Command:
-            made = Command(usage, page, callback=function)
-            self.add_command(made)
-            return made
+            subcommand = Command(usage, page, callback=function)
+            self.add_command(subcommand)
+            return subcommand
 
         return add
 

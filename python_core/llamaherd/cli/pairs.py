@@ -72,7 +72,7 @@ Examples:
     --journal pairs.journal -o strengths.csv --pairs-out pairs.csv
 """,
 )
-def pairs(table: str, **given: Any) -> None:  # noqa: ANN401 - of click
+def pairs(table: str, **options: Any) -> None:  # noqa: ANN401 - of click
     """Run the command."""
     import llamaherd as lh  # noqa: PLC0415 - loads the engine
     from llamaherd.tables.whole import (  # noqa: PLC0415
@@ -81,42 +81,47 @@ def pairs(table: str, **given: Any) -> None:  # noqa: ANN401 - of click
         write_whole,
     )
 
-    for path in (given["output"], given["pairs_out"]):
+    for path in (options["output"], options["pairs_out"]):
         if path is not None:
-            check_free(path, overwrite=given["overwrite"])
-    numbers = () if given["known"] is None else (given["known"],)
+            check_free(path, overwrite=options["overwrite"])
+    numbers = () if options["known"] is None else (options["known"],)
     data = read_whole(table, numbers)
-    people = None if given["people"] is None else read_whole(given["people"])
-    known = None if given["known"] is None else _column(data, given["known"])
+    people = None if options["people"] is None else read_whole(options["people"])
+    known = None if options["known"] is None else _column(data, options["known"])
     settings = {
-        name: given[name]
+        name: options[name]
         for name in _OF_CALL
-        if given[name] is not None and (given[name] is not False or name == "thinking")
+        if options[name] is not None
+        and (options[name] is not False or name == "thinking")
     }
-    if given["layout"] is not None:
-        settings["layout"] = Path(given["layout"]).read_text(encoding="utf-8-sig")
-    show = not given["quiet"] and sys.stderr.isatty()
+    if options["layout"] is not None:
+        settings["layout"] = Path(options["layout"]).read_text(encoding="utf-8-sig")
+    show = not options["quiet"] and sys.stderr.isatty()
     with (
         shown_warnings(),
-        load_model(given["model"], take_gpu_options(given)) as model,
+        load_model(options["model"], take_gpu_options(options)) as model,
         lh.Context(model) as context,
     ):
-        found = lh.compare_pairs(
-            _texts(data, given["column"], given["id_"]),
-            given["question"],
+        comparison = lh.compare_pairs(
+            _texts(data, options["column"], options["id_"]),
+            options["question"],
             context,
             progress=show,
             **settings,
         )
-    overwrite = given["overwrite"]
+    overwrite = options["overwrite"]
     write_whole(
-        _table(found.to_dicts(), given["id_"]), given["output"], overwrite=overwrite
+        _table(comparison.to_dicts(), options["id_"]),
+        options["output"],
+        overwrite=overwrite,
     )
-    if given["pairs_out"] is not None:
-        write_whole(_table(found.pair_dicts()), given["pairs_out"], overwrite=overwrite)
-    say(found.summary())
+    if options["pairs_out"] is not None:
+        write_whole(
+            _table(comparison.pair_dicts()), options["pairs_out"], overwrite=overwrite
+        )
+    say(comparison.summary())
     if people is not None or known is not None:
-        say(str(lh.pair_agreement(found, people, known)))
+        say(str(lh.pair_agreement(comparison, people, known)))
 
 
 def _column(data: Any, name: str) -> list[Any]:  # noqa: ANN401 - of pyarrow, or a dict
@@ -129,9 +134,9 @@ def _texts(data: Any, column: str, id_: str | None) -> dict[str, str]:  # noqa: 
     """Return texts by id."""
     texts = _column(data, column)
     ids = range(len(texts)) if id_ is None else _column(data, id_)
-    made: dict[str, str] = {}
+    text_of_id: dict[str, str] = {}
     for i, (name, text) in enumerate(zip(ids, texts, strict=True)):
-        if name is None or str(name) in made:
+        if name is None or str(name) in text_of_id:
             raise ArgumentError(
                 f"must have a different value in each row of the column {id_!r}, not "
                 f"{name!r}",
@@ -139,8 +144,8 @@ def _texts(data: Any, column: str, id_: str | None) -> dict[str, str]:  # noqa: 
                 place=(i,),
                 code="duplicate",
             )
-        made[str(name)] = text
-    return made
+        text_of_id[str(name)] = text
+    return text_of_id
 
 
 def _table(rows: Sequence[Mapping[str, Any]], id_: str | None = None) -> dict[str, Any]:

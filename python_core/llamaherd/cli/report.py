@@ -84,13 +84,13 @@ def methods(report: str, bibtex: str | None, **options: Any) -> None:  # noqa: A
     """Run the command."""
     from llamaherd.coding.reports.report import methods_text  # noqa: PLC0415 - fast help
 
-    found = methods_text(report)
+    description = methods_text(report)
     if bibtex is not None:
-        found.write_bibtex(bibtex, overwrite=options["overwrite"])
+        description.write_bibtex(bibtex, overwrite=options["overwrite"])
     if options["json"]:
-        click.echo(json.dumps(asdict(found), ensure_ascii=False, indent=1))
+        click.echo(json.dumps(asdict(description), ensure_ascii=False, indent=1))
     elif options["checklist"]:
-        for item in found.checklist:
+        for item in description.checklist:
             click.echo(f"{item.state:<8}  {item.question} {item.answer}")
     else:
-        click.echo(found.text if bibtex is not None else str(found))
+        click.echo(description.text if bibtex is not None else str(description))

@@ -32,7 +32,7 @@ def _user_keys(value: str | None) -> dict[str, str]:
         lines = Path(value).read_text(encoding="utf-8").splitlines()
     except (OSError, UnicodeDecodeError) as error:
         raise _wrong_keys(f"{value} cannot be read: {error}") from None
-    found: dict[str, str] = {}
+    keys: dict[str, str] = {}
     for i, line in enumerate(lines, 1):
         words_ = line.split()
         if not words_ or line.startswith("#"):
@@ -41,22 +41,22 @@ def _user_keys(value: str | None) -> dict[str, str]:
         if len(words_) != 2:  # the line may have a key: do not show it
             raise _wrong_keys(f"{where} is not NAME KEY.")
         name, key = words_
-        if name in found or key in found.values():
+        if name in keys or key in keys.values():
             raise _wrong_keys(f"{where}: the name or key occurs twice.")
-        found[name] = _checked_key(where, key)
-    if not found:
+        keys[name] = _checked_key(where, key)
+    if not keys:
         raise _wrong_keys(f"{value} has no line NAME KEY.")
-    return found
+    return keys
 
 
 def _wrong_keys(problem: str) -> click.BadParameter:
     return click.BadParameter(problem, param_hint="'--user-keys'")
 
 
-def _key(given: str | None) -> str | None:
+def _key(option: str | None) -> str | None:
     """Return the API key that clients must send, from the option or the environment."""
-    name, key = "--api-key", given
-    if given is None:
+    name, key = "--api-key", option
+    if option is None:
         name, key = KEY_VARIABLE, os.environ.get(KEY_VARIABLE) or None
     return None if key is None else _checked_key(name, key)
 
@@ -182,12 +182,14 @@ def serve(host: str, port: int, **options: Any) -> int:  # noqa: ANN401 - of cli
         level=logging.INFO, format="%(asctime)s %(message)s", stream=sys.stderr
     )
     try:
-        bound = serving.bind(host, port)
+        server_socket = serving.bind(host, port)
     except OSError as error:
         return failed(f"cannot listen on {host}:{port}: {error}")
-    with bound:
-        if not has_key and not is_local(bound):
-            open_to_all = f"anybody who can reach {serving.url(bound)} can use the model"
+    with server_socket:
+        if not has_key and not is_local(server_socket):
+            open_to_all = (
+                f"anybody who can reach {serving.url(server_socket)} can use the model"
+            )
             if not no_api_key:
                 return failed(
                     f"{open_to_all}: set {KEY_VARIABLE} to require a key, or pass "
@@ -195,6 +197,6 @@ def serve(host: str, port: int, **options: Any) -> int:  # noqa: ANN401 - of cli
                     ExitStatus.WRONG_USE,
                 )
             warn(open_to_all)
-        given = {**options, "models": models, "loras": loras}
+        arguments = {**options, "models": models, "loras": loras}
         with spoken_in(terms_of(os.environ.get(LANGUAGE_VARIABLE), words())):
-            return serve_on(bound, host, given)
+            return serve_on(server_socket, host, arguments)

@@ -38,29 +38,29 @@ def _split(text: str) -> tuple[str | None, str]:
     return (name.strip(), source) if is_name else (None, text)
 
 
-def given_models(model: Sequence[str], more: Sequence[str]) -> list[GivenModel]:
+def given_models(arguments: Sequence[str], more: Sequence[str]) -> list[GivenModel]:
     """Return the models given on the command line, the argument MODEL first."""
-    if len(model) > 1:
-        options = " ".join(f"--model {path}" for path in model[1:])
+    if len(arguments) > 1:
+        options = " ".join(f"--model {path}" for path in arguments[1:])
         raise click.UsageError(
             f"Only one model may be given without an option; add more with {options}."
         )
-    found = [GivenModel(Path(path).stem, path) for path in model]
+    models = [GivenModel(Path(path).stem, path) for path in arguments]
     for text in more:
         name, source = _split(text)
         if name == "" or not source:
             raise click.UsageError(f"--model {text} is neither FILE nor NAME=FILE.")
-        found.append(GivenModel(name or Path(source).stem, source))
-    if not found:
+        models.append(GivenModel(name or Path(source).stem, source))
+    if not models:
         raise click.UsageError("Missing argument 'MODEL.gguf', or --model.")
-    _check_names([each.name for each in found])
-    return found
+    _check_names([model.name for model in models])
+    return models
 
 
 def given_loras(texts: Sequence[str], models: Sequence[GivenModel]) -> list[GivenLora]:
     """Return the adapters given on the command line."""
     names = [model.name for model in models]
-    found = []
+    loras = []
     for text in texts:
         name, source = _split(text)
         if not name or not source:
@@ -73,9 +73,9 @@ def given_loras(texts: Sequence[str], models: Sequence[GivenModel]) -> list[Give
             raise click.UsageError(
                 f"--lora {text}: no model {parent}; the models are {known}."
             )
-        found.append(GivenLora(name, path, parent))
-    _check_names([*names, *(each.name for each in found)])
-    return found
+        loras.append(GivenLora(name, path, parent))
+    _check_names([*names, *(lora.name for lora in loras)])
+    return loras
 
 
 def _check_names(names: Sequence[str]) -> None:
@@ -96,7 +96,7 @@ def specs_of(
     from llamaherd.engine.model.file import checked_path  # noqa: PLC0415 - fast help
     from llamaherd.server.models.spec import AdapterSpec, ModelSpec  # noqa: PLC0415
 
-    found = []
+    specs = []
     for model in models:
         path = path_of_model(model.source, loading, "--model")
         adapters = tuple(
@@ -104,8 +104,8 @@ def specs_of(
             for lora in loras
             if lora.parent == model.name
         )
-        found.append(ModelSpec(model.name, path, adapters))
-    return found
+        specs.append(ModelSpec(model.name, path, adapters))
+    return specs
 
 
 def check_goes_with_several(options: dict[str, object]) -> None:
@@ -115,7 +115,7 @@ def check_goes_with_several(options: dict[str, object]) -> None:
         "embedding_model": ("--embedding-model", "give it as another --model"),
         "template": ("--template", "serve its model alone"),
     }
-    for option, (shown, hint) in hints.items():
+    for option, (flag, hint) in hints.items():
         if options[option]:
-            text = f"{shown} is for one model; with several, {hint}."
+            text = f"{flag} is for one model; with several, {hint}."
             raise click.UsageError(text)

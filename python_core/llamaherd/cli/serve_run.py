@@ -57,14 +57,14 @@ def _terminate() -> None:
         os.kill(os.getpid(), signal.SIGTERM)
 
 
-def _tell_ready(line: str, bound: socket.socket, path: str | None) -> None:
+def _tell_ready(line: str, server_socket: socket.socket, path: str | None) -> None:
     """Report that clients can connect, on standard output and in a file."""
     from llamaherd.server import serving  # noqa: PLC0415 - an extra may be missing
 
     print(line, flush=True)  # noqa: T201
     if path is not None:
-        told = {"url": serving.url(bound), "pid": os.getpid()}
-        files.write_whole(Path(path), json.dumps(told).encode())
+        description = {"url": serving.url(server_socket), "pid": os.getpid()}
+        files.write_whole(Path(path), json.dumps(description).encode())
 
 
 def check_ready_file(path: str | None) -> None:
@@ -81,7 +81,7 @@ def _stem(path: str | None) -> str | None:
     return None if path is None else Path(path).stem
 
 
-def serve_on(bound: socket.socket, host: str, options: dict[str, Any]) -> int:
+def serve_on(server_socket: socket.socket, host: str, options: dict[str, Any]) -> int:
     """Run the server on a bound socket and return the exit status."""
     from llamaherd.server import serving  # noqa: PLC0415 - an extra may be missing
 
@@ -90,7 +90,7 @@ def serve_on(bound: socket.socket, host: str, options: dict[str, Any]) -> int:
     arguments = _arguments(options)
     n_ctx = arguments.context.get("n_ctx")
     fixed = None if n_ctx == "auto" else n_ctx
-    settings = _settings(bound, host, {**options, "n_ctx": fixed}, models[0])
+    settings = _settings(server_socket, host, {**options, "n_ctx": fixed}, models[0])
     names = [settings.model_name]
     with ExitStack() as stack:
         if len(models) == 1 and not loras:
@@ -105,14 +105,15 @@ def serve_on(bound: socket.socket, host: str, options: dict[str, Any]) -> int:
             )
         if options["while_stdin_open"]:
             threading.Thread(target=_end_with_stdin, daemon=True).start()
-        shown = ", ".join(names)
-        line = f"llamaherd serves {shown} at {serving.url(bound)} (Ctrl-C ends it)"
+        model_names = ", ".join(names)
+        url = serving.url(server_socket)
+        line = f"llamaherd serves {model_names} at {url} (Ctrl-C ends it)"
         server = serving.Server(
             app,
             grace_s=options["grace"],
-            when_ready=lambda: _tell_ready(line, bound, options["ready_file"]),
+            when_ready=lambda: _tell_ready(line, server_socket, options["ready_file"]),
         )
-        server.run([bound])
+        server.run([server_socket])
         return server.status
 
 
@@ -122,37 +123,39 @@ def _arguments(options: dict[str, Any]) -> _Arguments:
     from llamaherd.engine.model.model import checked_load_options  # noqa: PLC0415 - fast help
     from llamaherd.tables.spec_file import parsed_setting  # noqa: PLC0415
 
-    own = {name: options[name] for name in _OF_CONTEXT if options[name]}
-    found = _Arguments(take_gpu_options(options), own)
-    by_flag = {*found.model, *found.context}
+    context = {name: options[name] for name in _OF_CONTEXT if options[name]}
+    arguments = _Arguments(take_gpu_options(options), context)
+    by_flag = {*arguments.model, *arguments.context}
     for key, value in map(parsed_setting, options["settings"]):
-        _set(found, key, value, by_flag)
-    checked_load_options(found.model)
-    checked_options(found.context)
-    return found
+        _set(arguments, key, value, by_flag)
+    checked_load_options(arguments.model)
+    checked_options(arguments.context)
+    return arguments
 
 
-def _set(found: _Arguments, key: str, value: object, by_flag: Collection[str]) -> None:
+def _set(
+    arguments: _Arguments, key: str, value: object, by_flag: Collection[str]
+) -> None:
     """Add the argument that a `--set` gives."""
     from llamaherd.tables.spec_keys import KEYS, checked_keys  # noqa: PLC0415 - fast help
 
     table, _, name = key.partition(".")
     problem = f"--set cannot set {checks.quoted(key)}"
-    if table not in found._fields or name in _ELSEWHERE:
+    if table not in arguments._fields or name in _ELSEWHERE:
         hint = _ELSEWHERE.get(name, "a key is model.NAME or context.NAME")
         raise ArgumentError(f"{problem}: {hint}", argument="--set", form="{problem}")
     checked_keys(f"[{table}]", {name: value}, KEYS[table])
-    given = getattr(found, table)
-    if name in given:
+    values = getattr(arguments, table)
+    if name in values:
         flag = f"--{name.replace('_', '-')}" if name in by_flag else "another --set"
         text = f"{problem}: {flag} already sets it"
         raise ArgumentError(text, argument="--set", form="{problem}")
-    given[name] = value
+    values[name] = value
 
 
 def _app_of_one(
     stack: ExitStack,
-    given: GivenModel,
+    given_model: GivenModel,
     arguments: _Arguments,
     settings: ServerSettings,
     options: dict[str, Any],
@@ -162,7 +165,9 @@ def _app_of_one(
     from llamaherd.server.models.loading import context_of  # noqa: PLC0415
     from llamaherd.server.models.spec import ModelSpec  # noqa: PLC0415
 
-    specs = [ModelSpec(given.name, path_of_model(given.source, arguments.model))]
+    specs = [
+        ModelSpec(given_model.name, path_of_model(given_model.source, arguments.model))
+    ]
     other = options["embedding_model"]
     if other is not None:
         path = path_of_model(other, arguments.model, "--embedding-model")
@@ -196,7 +201,7 @@ def _memory_of_cache(
 
 
 def _settings(
-    bound: socket.socket, host: str, options: dict[str, Any], first: GivenModel
+    server_socket: socket.socket, host: str, options: dict[str, Any], first: GivenModel
 ) -> ServerSettings:
     """Return the settings, most of which are options of the same name."""
     from llamaherd.server import serving  # noqa: PLC0415 - an extra may be missing
@@ -211,7 +216,7 @@ def _settings(
             "aliases": tuple(others),
             "data": None if options["data"] is None else Path(options["data"]),
             "variables": options["variables"] or {},
-            "hosts": hosts_of(bound, host, options["allowed_hosts"]),
+            "hosts": hosts_of(server_socket, host, options["allowed_hosts"]),
             "connections": serving.room_for(options["connections"]),
             "embedding_name": _stem(options["embedding_model"]),
         }

@@ -99,7 +99,9 @@ def declared_flags(
     """
     declared = options_of(options)
     if words is None:
-        words = {n: each.flag for n, each in declared.items() if each.flag is not None}
+        words = {
+            n: option.flag for n, option in declared.items() if option.flag is not None
+        }
     where = f"{table}__" if table else ""
     return "\n".join(
         f"  {_flag_of(option)} -> {where}{name}  {option.sentence} {words[name]}".rstrip()
@@ -137,7 +139,7 @@ class TableCommand(Command):
         name: str,
         task: Kind | None,
         about: str,
-        own: str,
+        flags: str,
         examples: str,
         *,
         needed: Mapping[str, str] | None = None,
@@ -149,13 +151,13 @@ class TableCommand(Command):
         at_once = [_AT_ONCE] if prompts else []
         parts = [about, _TABLES, _ASKED, *asked, _COMPUTATION, *at_once, _PARTS]
         page = "\n".join(
-            [*parts, gpu_page("model__"), own, "Examples:", examples.strip("\n"), _EXIT]
+            [*parts, gpu_page("model__"), flags, "Examples:", examples.strip("\n"), _EXIT]
         )
         super().__init__(f"{name} INPUT", page, unset=None, callback=self._start)
 
-    def _start(self, **given: Any) -> int:  # noqa: ANN401 - of click
-        is_file = given["input"].lower().endswith(".toml")
+    def _start(self, **options: Any) -> int:  # noqa: ANN401 - of click
+        is_file = options["input"].lower().endswith(".toml")
         for key, flag in self._needed.items():
-            if given[key] is None and not is_file:
+            if options[key] is None and not is_file:
                 raise click.UsageError(f"Missing option '{flag}'.")
-        return run_table(self._task, given)
+        return run_table(self._task, options)

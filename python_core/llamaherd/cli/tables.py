@@ -56,7 +56,7 @@ def run_table(task: Kind | None, options: Mapping[str, Any]) -> int:
     is_quiet, cluster = keys.pop("quiet", False), keys.pop("cluster", None)
     is_shown = keys.pop("show_prompt", False)
     spec = _spec(task, keys.pop("input"), keys)
-    if is_shown and ("path" in spec.model or not spec.made.chat):
+    if is_shown and ("path" in spec.model or not spec.row_task.chat):
         return _show_prompt(spec)
     if "path" not in spec.model:
         raise click.UsageError("Missing option '-m' / '--model': the model to use.")
@@ -95,7 +95,7 @@ def _show_prompt(spec: RunSpec) -> int:
     from llamaherd.tables.execution import first_prompt  # noqa: PLC0415
     from llamaherd.tables.spec_file import changed  # noqa: PLC0415
 
-    if spec.made.chat:
+    if spec.row_task.chat:
         spec = changed(spec, {"model.path": str(_model_file(spec, show=False))})
     click.echo(first_prompt(spec))
     return ExitStatus.DONE

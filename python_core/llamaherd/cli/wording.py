@@ -80,8 +80,8 @@ class _CommandLine(LanguageTerms):
     def _option(self, name: str) -> click.Option | None:
         """Return the option of the command for an argument of a call."""
         for param in () if self.command is None else self.command.params:
-            own = (param.name or "").rpartition("__")[2]  # without the table of a key
-            if isinstance(param, click.Option) and own == name:
+            key = (param.name or "").rpartition("__")[2]  # without the table of a key
+            if isinstance(param, click.Option) and key == name:
                 return param
         return None
 
@@ -91,7 +91,7 @@ class _CommandLine(LanguageTerms):
 
         if self._option("settings") is None:
             return ""
-        return next((each for each in ("model", "context") if name in KEYS[each]), "")
+        return next((table for table in ("model", "context") if name in KEYS[table]), "")
 
 
 COMMAND_LINE = _CommandLine(

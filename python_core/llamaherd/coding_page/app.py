@@ -196,7 +196,7 @@ class _Api:
         position = checks.digits(asked)
         if asked and position is None:
             raise ApiError(400, "position must be a whole number", param="position")
-        return _json(await run_in_threadpool(self._shown, coder, position))
+        return _json(await run_in_threadpool(self._view, coder, position))
 
     async def code(self, request: Request) -> Response:
         """Store a code; return the next text."""
@@ -279,7 +279,7 @@ class _Api:
             )
         return (await read_object(request.scope, request.receive, _MAX_BODY))[0]
 
-    def _shown(self, coder: str, position: int | None) -> dict[str, Any]:
+    def _view(self, coder: str, position: int | None) -> dict[str, Any]:
         if position is None:
             return text_view(self._desk, coder, self._desk.next_text(coder))
         texts = self._desk.texts_of(coder)

@@ -233,8 +233,8 @@ def _unit(field: FormField, text: str, value: object) -> Unit:
     places: list[Any] = [value.get(name) for name in PLACE]
     start, end = places
     if not _are_places(start, end, text):
-        shown = f"{checks.shown(start)} and {checks.shown(end)}"
-        _refuse(f"must have 0 <= start < end <= {len(text)}, not {shown}")
+        values = f"{checks.shown(start)} and {checks.shown(end)}"
+        _refuse(f"must have 0 <= start < end <= {len(text)}, not {values}")
     return Unit(start, end, _label(field, value.get("label")))
 
 

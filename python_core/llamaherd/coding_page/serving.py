@@ -64,17 +64,17 @@ class CodingPage:
         names = [allowed_host(name) for name in allowed_hosts]
         are_needed = checks.flag("keys", keys)
         try:
-            self._bound = serving.bind(host, port)
+            self._socket = serving.bind(host, port)
         except OSError as error:
             raise ArgumentError(
                 f"cannot be listened on with port {port}: {error}",
                 argument="host",
                 code="unusable",
             ) from error
-        are_needed = are_needed or not is_local(self._bound)
+        are_needed = are_needed or not is_local(self._socket)
         people = desk.sheet.people
         self._keys = CoderKeys(desk.store.secret, people, are_needed=are_needed)
-        app = create_app(desk, self._keys, hosts_of(self._bound, host, names))
+        app = create_app(desk, self._keys, hosts_of(self._socket, host, names))
         app.state.shared.stop_server = self.cancel
         self._ready = threading.Event()
         self._server = serving.Server(app, grace_s=_GRACE_S, when_ready=self._ready.set)
@@ -82,10 +82,10 @@ class CodingPage:
     @property
     def url(self) -> str:
         """Address of the page, for browsers."""
-        address, port = bound_address(self._bound), self._bound.getsockname()[1]
+        address, port = bound_address(self._socket), self._socket.getsockname()[1]
         if ipaddress.ip_address(address).is_unspecified:
             return f"http://{socket.gethostname()}:{port}"
-        return serving.url(self._bound)
+        return serving.url(self._socket)
 
     @property
     def links(self) -> dict[str, str]:
@@ -127,11 +127,11 @@ class CodingPage:
     def run(self) -> CodingResult:
         """Serve until a signal or `cancel`; return the codes and notes."""
         try:
-            self._server.run([self._bound])
+            self._server.run([self._socket])
             codes = results_of(self._desk, self._data)
             return CodingResult(codes, coded_notes(self._desk))
         finally:
-            self._bound.close()
+            self._socket.close()
             self._desk.close()
 
     def lines(self) -> list[str]:

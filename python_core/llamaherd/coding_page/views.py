@@ -214,18 +214,20 @@ def _disagreements(sheet: Sheet, codes: Mapping[str, Codes]) -> Row:
     """Return the texts on which the coders disagree."""
     rows = []
     for i, row in enumerate(zip(*codes.values(), strict=True)):
-        given = {c: code for c, code in zip(codes, row, strict=True) if code is not None}
-        if len(set(map(sheet.form.compared, given.values()))) > 1:
-            rows.append((i, given))
+        row_codes = {
+            c: code for c, code in zip(codes, row, strict=True) if code is not None
+        }
+        if len(set(map(sheet.form.compared, row_codes.values()))) > 1:
+            rows.append((i, row_codes))
     return {
         "n": len(rows),
         "rows": [
             {
                 "id": sheet.ids[i],
                 "text": _shortened(sheet.texts[i]),
-                "codes": _differences(sheet.form, sheet.texts[i], given),
+                "codes": _differences(sheet.form, sheet.texts[i], row_codes),
             }
-            for i, given in rows[:_MOST_SHOWN]
+            for i, row_codes in rows[:_MOST_SHOWN]
         ],
     }
 
@@ -240,8 +242,10 @@ def _differences(form: Form, text: str, codes: Mapping[str, Code]) -> dict[str, 
         and len({field.compared(a.get(field.name)) for a in answers.values()}) > 1
     ]
     return {
-        coder: "; ".join(_in_words(field, text, own.get(field.name)) for field in differ)
-        for coder, own in answers.items()
+        coder: "; ".join(
+            _in_words(field, text, coder_answers.get(field.name)) for field in differ
+        )
+        for coder, coder_answers in answers.items()
     }
 
 

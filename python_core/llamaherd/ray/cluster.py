@@ -101,12 +101,18 @@ class Cluster(Host):
         self._ray = connect(self, address, n_cpus)
         self._actors: list[Any] = []
         try:
-            own = config.on_cluster(self._ray)
-            options = {"scheduling_strategy": "SPREAD", **own.actor_options, **_FIXED}
-            make = self._ray.remote(Actor).options(num_cpus=own.num_cpus, **options)
-            for _ in range(own.bounds(1)[0]):
-                self._actors.append(make.remote(own, versions()))
-            self.actors = self._started(start_s, own, is_cancelled)
+            actor_config = config.on_cluster(self._ray)
+            options = {
+                "scheduling_strategy": "SPREAD",
+                **actor_config.actor_options,
+                **_FIXED,
+            }
+            make = self._ray.remote(Actor).options(
+                num_cpus=actor_config.num_cpus, **options
+            )
+            for _ in range(actor_config.bounds(1)[0]):
+                self._actors.append(make.remote(actor_config, versions()))
+            self.actors = self._started(start_s, actor_config, is_cancelled)
             self._loop = ClusterLoop(
                 self._ray,
                 self._actors,
@@ -168,16 +174,16 @@ class Cluster(Host):
                     code="not_ready",
                     remedy=", or raise start_timeout_s",
                 )
-        found = [self._info(ref) for ref in refs]
-        each = zip(self._actors, found, strict=True)
-        self._actors[:] = [actor for actor, info in each if isinstance(info, ActorInfo)]
-        errors = [info for info in found if not isinstance(info, ActorInfo)]
+        infos = [self._info(ref) for ref in refs]
+        pairs = zip(self._actors, infos, strict=True)
+        self._actors[:] = [actor for actor, info in pairs if isinstance(info, ActorInfo)]
+        errors = [info for info in infos if not isinstance(info, ActorInfo)]
         if not self._actors:
             raise errors[0]
         if errors:
             text = f"{len(errors)} actors cannot be started; others continue: {errors[0]}"
             warnings.warn(text, stacklevel=3)
-        return [info for info in found if isinstance(info, ActorInfo)]
+        return [info for info in infos if isinstance(info, ActorInfo)]
 
     def _info(self, ref: Any) -> ActorInfo | Exception:  # noqa: ANN401 - types of Ray
         """Return the information about an actor, or why it cannot be used."""

@@ -70,8 +70,8 @@ class Config:
         if self.num_cpus is not None:
             checks.real("num_cpus", self.num_cpus, 0.01, 1e6)
         checks.integer("batch_size", self.batch_size, 1, 10**9)
-        own = self.model if isinstance(self.model, Model) else None
-        if own is not None and (own.template or own.foreign_format):
+        model = self.model if isinstance(self.model, Model) else None
+        if model is not None and (model.template or model.foreign_format):
             raise ArgumentError(
                 "was made from a llama_cpp.Llama with a chat format of its own, which "
                 "other processes do not have: give its path, and template= to calls",

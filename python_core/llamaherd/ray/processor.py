@@ -195,8 +195,11 @@ class BatchAnswering:
         ids = texts if self._id_column is None else _values(table, self._id_column)
         template = Template.of_column(self._source)
         filled = [template.filled({self._source: value}) for value, _ in texts]
-        each = zip(texts, ids, filled, strict=True)
-        problems = [text[1] or own[1] or problem for text, own, (_, problem) in each]
+        inputs = zip(texts, ids, filled, strict=True)
+        problems = [
+            text[1] or identifier[1] or problem
+            for text, identifier, (_, problem) in inputs
+        ]
         answered = [i for i, problem in enumerate(problems) if not problem]
         prompts = [filled[i][0] for i in answered]
         is_by_text = self._id_column is None
@@ -215,9 +218,9 @@ class BatchAnswering:
 
 def _check_settings(task: Kind, settings: Mapping[str, object]) -> None:
     """Check the names of settings, before an actor loads a model."""
-    call, _, given = _CALLS[task]
+    call, _, call_arguments = _CALLS[task]
     parameters = inspect.signature(call).parameters
-    allowed = [name for name in parameters if name not in given | _REFUSED]
+    allowed = [name for name in parameters if name not in call_arguments | _REFUSED]
     for name in settings:
         if name in _REFUSED and name in parameters:
             problem = "cannot be combined with batches, each of which is a call"
@@ -241,9 +244,9 @@ def _check_settings(task: Kind, settings: Mapping[str, object]) -> None:
 def _values(table: pa.Table, name: str) -> list[tuple[Any, str]]:
     """Return pairs of a value and its problem; the problem of a valid value is ""."""
     if name not in table.column_names:
-        shown = ", ".join(table.column_names[:20]) or "none"
+        names = ", ".join(table.column_names[:20]) or "none"
         raise ArgumentError(
-            f"rows have no column {name!r} (they have {shown}): preprocess can return it",
+            f"rows have no column {name!r} (they have {names}): preprocess can return it",
             argument="preprocess",
             code="unknown_column",
             form="{problem}",

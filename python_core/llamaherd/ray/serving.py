@@ -60,19 +60,20 @@ def serve_app(
         ray.init(logging_level="WARNING")
     from ray import serve  # noqa: PLC0415 - needs an optional package
 
-    own, here, has_key = config.on_cluster(ray), versions(), KEY_VARIABLE in os.environ
-    name = model_name or PurePath(str(own.model)).stem
-    least, most = own.bounds(1)
+    replica_config, here = config.on_cluster(ray), versions()
+    has_key = KEY_VARIABLE in os.environ
+    name = model_name or PurePath(str(replica_config.model)).stem
+    least, most = replica_config.bounds(1)
 
     def build() -> ASGIApp:
-        return _built(own, here, name, timeout_s, max_tokens, has_key=has_key)
+        return _built(replica_config, here, name, timeout_s, max_tokens, has_key=has_key)
 
     scale = (
         {"num_replicas": most}
         if least == most
         else {"autoscaling_config": {"min_replicas": least, "max_replicas": most}}
     )
-    options = {"num_cpus": own.num_cpus, **own.actor_options}
+    options = {"num_cpus": replica_config.num_cpus, **replica_config.actor_options}
     deploy = serve.deployment(
         name=name, ray_actor_options=options, max_ongoing_requests=_AT_ONCE, **scale
     )

@@ -39,8 +39,8 @@ Change = Literal["give_up", "stop"]  # methods of `ThreadedLoop`
 
 def for_wire(request: Request) -> Request:
     """Return a request without code: actors enforce schemas, the caller parses."""
-    own = request.shape
-    plain = own and SimpleNamespace(enforced=own.enforced, is_lark=own.is_lark)
+    shape = request.shape
+    plain = shape and SimpleNamespace(enforced=shape.enforced, is_lark=shape.is_lark)
     return replace(request, shape=cast("AnswerShape | None", plain), text=None)
 
 
@@ -147,8 +147,8 @@ class Actor:
         self.info()
         if self._embedder is None or self._embedder[0] != spec:
             self._embedder = None  # the old embedder is freed first, to save memory
-            own = replace(spec, n_threads=spec.n_threads or self._n_threads)
-            self._embedder = spec, make_embedder(self._model, own)
+            full_spec = replace(spec, n_threads=spec.n_threads or self._n_threads)
+            self._embedder = spec, make_embedder(self._model, full_spec)
         return self._embedder[1].run(texts)
 
 

@@ -114,8 +114,8 @@ class Address:
         if answer.status_code in _NO_ACCESS:
             raise ServerError(self.refused_key)
         try:
-            listed = answer.json()["data"]
-            return [each for each in listed if isinstance(each["id"], str)]
+            models = answer.json()["data"]
+            return [model for model in models if isinstance(model["id"], str)]
         except (ValueError, KeyError, TypeError):
             raise ServerError(
                 f"{self.api}/models lists no models (status {answer.status_code}): is "
@@ -215,7 +215,7 @@ def checked_address(
     for end in ("/chat/completions", "/completions", "/models"):
         path = path.removesuffix(end)
     value = os.environ.get(name, "") if key is None else key
-    if not value.isascii() or any(each.isspace() for each in value.strip()):
+    if not value.isascii() or any(character.isspace() for character in value.strip()):
         raise ArgumentError(
             f"names {name}, whose value cannot be a key", argument="key_variable"
         )
@@ -231,25 +231,25 @@ def checked_address(
 def _object(answer: httpx.Response) -> dict[str, Any]:
     """Return the JSON object of an answer."""
     try:
-        found = answer.json()
+        content = answer.json()
     except ValueError:
         raise WrongAnswerError("is not JSON") from None
-    if not isinstance(found, dict):
+    if not isinstance(content, dict):
         raise WrongAnswerError("is not a JSON object")
-    if "choices" not in found and "data" not in found and "text" not in found:
-        error = found.get("error")
+    if "choices" not in content and "data" not in content and "text" not in content:
+        error = content.get("error")
         if error is not None:  # some gateways answer so with status 200
             raise WrongAnswerError(f"is an error: {str(error)[:_SHOWN]}")
-    return found
+    return content
 
 
 def _message(answer: httpx.Response) -> str:
     """Return the error message of a server, in any of its usual places."""
     try:
-        found = answer.json()
+        content = answer.json()
     except ValueError:
         return " ".join(answer.text.split())[:_SHOWN] or "no message"
-    error = found.get("error", found) if isinstance(found, dict) else found
+    error = content.get("error", content) if isinstance(content, dict) else content
     text = error.get("message", error) if isinstance(error, dict) else error
     return " ".join(str(text).split())[:_SHOWN]
 

@@ -119,18 +119,18 @@ def connected(
         timeout_s=checks.real("timeout_s", timeout_s, 0.01, 86400.0),
     )
     named = None if model is None else checks.text("model", model)
-    shown = _chosen(address, named)
-    is_own = shown.get("owned_by") == "llamaherd"
+    entry = _chosen(address, named)
+    is_own = entry.get("owned_by") == "llamaherd"
     host = address.host.partition(":")[0]
-    form: ApiForm = OwnForm() if is_own else form_of(shown.get("owned_by"), host)
-    identity = EngineFile(shown["id"], place or address.host, shown.get("meta"))
+    form: ApiForm = OwnForm() if is_own else form_of(entry.get("owned_by"), host)
+    identity = EngineFile(entry["id"], place or address.host, entry.get("meta"))
     return RemoteEngine(address, form, identity, n_at_once)
 
 
 def _chosen(address: Address, named: str | None) -> dict[str, Any]:
     """Return the entry of a model in the list of a server."""
     listed_models = address.models()
-    names = [each["id"] for each in listed_models]
+    names = [model["id"] for model in listed_models]
     if named is None:
         is_own = bool(names) and listed_models[0].get("owned_by") == "llamaherd"
         if len(names) == 1 or is_own:
@@ -256,18 +256,18 @@ class RemoteEngine(Elsewhere):
         at = range(len(asked.prompts)) if places is None else places
         requests: list[Request] = []
         for i, prompt in enumerate(asked.prompts):
-            own = asked.settings[i]
+            sampling = asked.settings[i]
             shape, problem = asked.shape_or_problem(i)
-            limit = asked.limit(own)
-            is_free = own.schema is None and own.choices is None
-            usual = MAX_TOKENS_OF_CHAT if options.chat and is_free else own.n_answer
+            limit = asked.limit(sampling)
+            is_free = sampling.schema is None and sampling.choices is None
+            usual = MAX_TOKENS_OF_CHAT if options.chat and is_free else sampling.n_answer
             request = self._request(
                 prompt,
                 partial(self._form.prompt, i, prompt, options),
                 problem=problem,
                 max_tokens=limit or usual,
-                sampling=own,
-                stop=() if own.choices is not None else asked.stop(own),
+                sampling=sampling,
+                stop=() if sampling.choices is not None else asked.stop(sampling),
                 seed=asked.seed(i, at[i]),
                 shape=shape,
                 priority=options.priority,

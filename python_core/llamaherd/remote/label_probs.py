@@ -49,7 +49,7 @@ def label_scores(
         be known; then 1 for the label of the answer and 0 for the others.
     """
     k = len(labels)
-    mark = array("d", [float(each == label) for each in labels])
+    mark = array("d", [float(name == label) for name in labels])
     n_before, answers = _whole_answers(written, labels, label)
     logs = _logprobs(answers, labels.index(label), pieces, n_before)
     return array("d", [math.nan] * k if logs is None else logs) + mark
@@ -59,12 +59,12 @@ def _whole_answers(
     written: str, labels: Sequence[str], label: str
 ) -> tuple[int, list[str]]:
     """Return where the label begins, and the answer with each label in its place."""
-    own = json.dumps(label, ensure_ascii=False)
-    is_json = written.lstrip().startswith("{") and own in written
+    quoted = json.dumps(label, ensure_ascii=False)
+    is_json = written.lstrip().startswith("{") and quoted in written
     if is_json:
-        before, _, after = written.rpartition(own)
-        each = (json.dumps(one, ensure_ascii=False) for one in labels)
-        return len(before) + 1, [f"{before}{text}{after}" for text in each]
+        before, _, after = written.rpartition(quoted)
+        quoted_labels = (json.dumps(name, ensure_ascii=False) for name in labels)
+        return len(before) + 1, [f"{before}{text}{after}" for text in quoted_labels]
     before, _, after = written.partition(label)
     return len(before), [f"{before}{text}{after}" for text in labels]
 
@@ -73,7 +73,7 @@ def _logprobs(
     answers: Sequence[str], chosen: int, pieces: Sequence[AnswerToken], n_before: int
 ) -> list[float] | None:
     """Return the log-probability of each answer; None if they cannot be known."""
-    found = [-math.inf] * len(answers)
+    logprobs = [-math.inf] * len(answers)
     prefix, pieces = _without_form(pieces, n_before)
     path, shared = 0.0, -math.inf
     alive = _fitting(answers, range(len(answers)), "")
@@ -85,7 +85,7 @@ def _logprobs(
                 continue
             fits = _fitting(answers, alive, prefix + token)
             if len(fits) == 1:
-                found[fits[0]] = _added(found[fits[0]], path + logprob)
+                logprobs[fits[0]] = _added(logprobs[fits[0]], path + logprob)
             elif fits:
                 shared = _added(shared, path + logprob)
         path += piece.logprob
@@ -95,12 +95,12 @@ def _logprobs(
             return None
     if len(alive) > 1:  # a longer label starts with the answer, and its share is unknown
         return None
-    found[chosen] = _added(found[chosen], path)
+    logprobs[chosen] = _added(logprobs[chosen], path)
     total = -math.inf
-    for each in found:
-        total = _added(total, each)
+    for logprob in logprobs:
+        total = _added(total, logprob)
     is_known = shared - _added(total, shared) <= math.log(_MOST_SHARED)
-    return found if is_known else None
+    return logprobs if is_known else None
 
 
 def _without_form(
@@ -162,14 +162,14 @@ def classified(
 
 def _notes(answers: Sequence[str | None] | None, logs: Floats) -> tuple[str, ...]:
     """Return the notes on labels whose probabilities are not or not fully known."""
-    found = [] if answers is None else [_unknown(answers, logs)]
+    notes = [] if answers is None else [_unknown(answers, logs)]
     n_unlisted = sum(bool(np.isneginf(row).any()) for row in logs)
     if n_unlisted:
-        found.append(
+        notes.append(
             f"{part_of(n_unlisted, len(logs), 'prompt')} labels that are not among the "
             "most likely tokens that the engine lists: their probability is shown as 0"
         )
-    return tuple(found)
+    return tuple(notes)
 
 
 def _unknown(answers: Sequence[str | None], probs: Floats) -> str:

@@ -43,9 +43,9 @@ class EngineLoop(ThreadedLoop):
     def load(self) -> Load:
         """Return the number of running and waiting requests."""
         with self._lock:
-            sending = list(self._groups.values())
-        n_running = sum(len(each.running) for each in sending)
-        n_open = sum(len(each.group.open) for each in sending)
+            sendings = list(self._groups.values())
+        n_running = sum(len(sending.running) for sending in sendings)
+        n_open = sum(len(sending.group.open) for sending in sendings)
         return Load(
             n_running=n_running,
             n_waiting=max(0, n_open - n_running),
@@ -104,8 +104,8 @@ class EngineLoop(ThreadedLoop):
             error: BaseException | None = None
             try:
                 asyncio.run(self._serve())
-            except BaseException as found:  # noqa: BLE001 - the waiting callers get it
-                error = found
+            except BaseException as cause:  # noqa: BLE001 - the waiting callers get it
+                error = cause
             with self._lock:
                 self._wake = None
                 groups = list(self._groups)
@@ -125,15 +125,15 @@ class EngineLoop(ThreadedLoop):
             while True:
                 event.clear()
                 with self._lock:
-                    sending = list(self._groups.values())
-                if not sending:
+                    sendings = list(self._groups.values())
+                if not sendings:
                     return
-                self._fill(session, sending, tasks)
-                for each in sending:
-                    if each.is_over:
-                        self._end(each.group, each.error)
+                self._fill(session, sendings, tasks)
+                for sending in sendings:
+                    if sending.is_over:
+                        self._end(sending.group, sending.error)
                 waker = asyncio.ensure_future(event.wait())
-                is_idle = not tasks and any(each.is_over for each in sending)
+                is_idle = not tasks and any(sending.is_over for sending in sendings)
                 if not is_idle:
                     await asyncio.wait({*tasks, waker}, return_when="FIRST_COMPLETED")
                 waker.cancel()
@@ -143,29 +143,29 @@ class EngineLoop(ThreadedLoop):
     def _fill(
         self,
         session: httpx.AsyncClient,
-        sending: list[_Sending],
+        sendings: list[_Sending],
         tasks: dict[asyncio.Task[Output], tuple[_Sending, int]],
     ) -> None:
         """End groups that give up, and start requests of the others in turn."""
-        for each in sending:
-            group = each.group
-            if self._is_closed and each.error is None:
+        for sending in sendings:
+            group = sending.group
+            if self._is_closed and sending.error is None:
                 text = "the engine was closed while it generated"
-                each.error = ContextClosedError(text)
-            if each.error is not None or group.is_cancelled:
-                each.give_up(tasks)
+                sending.error = ContextClosedError(text)
+            if sending.error is not None or group.is_cancelled:
+                sending.give_up(tasks)
             elif group.is_stopping:
-                each.waiting.clear()
-        turns = [each for each in sending if each.waiting]
+                sending.waiting.clear()
+        turns = [sending for sending in sendings if sending.waiting]
         while turns and len(tasks) < self._n_at_once:
-            each = turns.pop(0)
-            i = each.waiting.pop()
-            task = asyncio.ensure_future(self._ask(session, each.group, i))
-            each.running.add(i)
-            each.started_s[i] = perf_counter()
-            tasks[task] = (each, i)
-            if each.waiting:
-                turns.append(each)
+            sending = turns.pop(0)
+            i = sending.waiting.pop()
+            task = asyncio.ensure_future(self._ask(session, sending.group, i))
+            sending.running.add(i)
+            sending.started_s[i] = perf_counter()
+            tasks[task] = (sending, i)
+            if sending.waiting:
+                turns.append(sending)
 
     async def _ask(self, session: httpx.AsyncClient, group: Group, i: int) -> Output:
         request = group.requests[i]

@@ -80,20 +80,20 @@ class OpenAIForm:
     # Number of the most likely tokens that the server lists.
     n_alternatives: int = _N_ALTERNATIVES
 
-    def check(self, options: GenerateOptions, each: Sequence[SamplingParams]) -> None:
+    def check(self, options: GenerateOptions, params: Sequence[SamplingParams]) -> None:
         """See `ApiForm`."""
         self._check_options(options)
-        for own in {id(own): own for own in each}.values():
-            for name in own.changed():
+        for sampling in {id(sampling): sampling for sampling in params}.values():
+            for name in sampling.changed():
                 if name not in self.settings and name not in _CONSTRAINTS + _OF_REQUEST:
                     raise refuse(name, self.name)
-            if own.regex is not None and not self.structured:
+            if sampling.regex is not None and not self.structured:
                 raise refuse("regex", self.name, "give a schema or choices")
-            if own.grammar is not None and not self.grammar:
+            if sampling.grammar is not None and not self.grammar:
                 raise refuse("grammar", self.name, "give a schema or choices")
-            is_forced = own.schema is not None or own.choices is not None
+            is_forced = sampling.schema is not None or sampling.choices is not None
             if is_forced and not (options.chat or self.grammar or self.structured):
-                name = "schema" if own.choices is None else "choices"
+                name = "schema" if sampling.choices is None else "choices"
                 raise refuse(name, self.name, "without chat, answers have no form there")
 
     def _check_options(self, options: PromptOptions) -> None:
@@ -225,13 +225,13 @@ class OpenAIForm:
     ) -> Output:
         """Return the output of a choice; the scores of a label are `label_scores`."""
         names = _choices(request)
-        found = _choice_of(written, names)
-        if found is None:
+        label = _choice_of(written, names)
+        if label is None:
             raise WrongAnswerError(f"is none of the choices: {written[:60]!r}")
         if request.tree is not None:
             pieces = _pieces(choice.get("logprobs"))
-            more["scores"] = label_scores(written, names, found, pieces)
-        return Output(finish=Finish.EOG, text=found, complete=True, **more)
+            more["scores"] = label_scores(written, names, label, pieces)
+        return Output(finish=Finish.EOG, text=label, complete=True, **more)
 
     def check_labels(self, options: ClassifyOptions) -> None:
         """See `ApiForm`."""
@@ -268,8 +268,8 @@ class OpenAIForm:
 def form_of(owner: object, host: str) -> OpenAIForm:
     """Return the form for a server, by the owner that it names for its models."""
     if owner == "llamacpp":
-        own = {name: name for name in _OF_LLAMA_CPP}
-        settings = {**_OPENAI, **own, "penalty_repeat": "repeat_penalty"}
+        same_names = {name: name for name in _OF_LLAMA_CPP}
+        settings = {**_OPENAI, **same_names, "penalty_repeat": "repeat_penalty"}
         settings["dry_breakers"] = "dry_sequence_breakers"
         return OpenAIForm(
             "a server of llama.cpp",
@@ -280,10 +280,10 @@ def form_of(owner: object, host: str) -> OpenAIForm:
             n_alternatives=_N_OF_LLAMA_CPP,
         )
     if owner == "vllm":
-        own = {name: name for name in _OF_VLLM}
+        same_names = {name: name for name in _OF_VLLM}
         return OpenAIForm(
             "a server of vLLM",
-            {**_OPENAI, **own, "penalty_repeat": "repetition_penalty"},
+            {**_OPENAI, **same_names, "penalty_repeat": "repetition_penalty"},
             filters=("top_k", "top_p", "min_p"),
             structured="structured_outputs",
             has_variables=True,
@@ -315,8 +315,8 @@ def _first_choice(answer: Mapping[str, Any]) -> dict[str, Any]:
     choices = answer.get("choices")
     if not isinstance(choices, list) or not choices or not isinstance(choices[0], dict):
         raise WrongAnswerError("has no choices")
-    found: dict[str, Any] = choices[0]
-    return found
+    choice: dict[str, Any] = choices[0]
+    return choice
 
 
 def _choice_of(written: str, choices: Sequence[str]) -> str | None:

@@ -50,9 +50,9 @@ _FINISH = {"stop": Finish.STOP, "length": Finish.LENGTH}
 class OwnForm:
     """See `ApiForm`."""
 
-    def check(self, options: GenerateOptions, each: Sequence[SamplingParams]) -> None:
+    def check(self, options: GenerateOptions, params: Sequence[SamplingParams]) -> None:
         """See `ApiForm`."""
-        del each  # the server knows every setting
+        del params  # the server knows every setting
         refuse_others(options, {*options_of(GenerateOptions, "http"), *_HERE}, _KIND)
 
     def prompt(
@@ -119,9 +119,15 @@ class OwnForm:
     ) -> tuple[str, dict[str, Any]]:
         """See `ApiForm`."""
         del i, labels  # the server checks the prompt, and converts the labels
-        given: Any = options.labels
-        asked = dict(given) if isinstance(given, Mapping) else list(given)
-        return "/classify", {"prompts": [prompt], "labels": asked, **_fields(options)}
+        label_set: Any = options.labels
+        sent_labels = (
+            dict(label_set) if isinstance(label_set, Mapping) else list(label_set)
+        )
+        return "/classify", {
+            "prompts": [prompt],
+            "labels": sent_labels,
+            **_fields(options),
+        }
 
     def embedding(self, options: EmbedOptions) -> dict[str, Any]:
         """See `ApiForm`."""
@@ -133,15 +139,15 @@ class OwnForm:
 def _fields(options: Options) -> dict[str, Any]:
     """Return the fields of the options that differ from their defaults."""
     names = [name for name in options.changed() if name not in _HERE | _SAMPLING]
-    found = {name: getattr(options, name) for name in names}
-    if isinstance(found.get("thinking"), Thinking):
-        thinking = found["thinking"]
+    fields = {name: getattr(options, name) for name in names}
+    if isinstance(fields.get("thinking"), Thinking):
+        thinking = fields["thinking"]
         named = ("budget", "start", "end", "message")
-        each = {name: getattr(thinking, name) for name in named}
-        found["thinking"] = {name: v for name, v in each.items() if v is not None}
+        values = {name: getattr(thinking, name) for name in named}
+        fields["thinking"] = {name: v for name, v in values.items() if v is not None}
     if isinstance(options, ClassifyOptions) and "seed" in options.changed():
-        found["seed"] = options.seed
-    return found
+        fields["seed"] = options.seed
+    return fields
 
 
 def _failure(error: object) -> Failure:
@@ -159,8 +165,10 @@ def _scores(request: SentRequest, answer: Mapping[str, Any]) -> Output:
         if error is not None:
             return failed(_failure(error))
         parts = ("logprobs", "probs")
-        found = [row[part][name] for part in parts for name in request.labels]
-        scores = array("d", [math.nan if one is None else one for one in found])
+        numbers = [row[part][name] for part in parts for name in request.labels]
+        scores = array(
+            "d", [math.nan if number is None else number for number in numbers]
+        )
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise WrongAnswerError("has no row of probabilities") from error
     return Output(

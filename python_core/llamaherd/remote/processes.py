@@ -99,10 +99,10 @@ def start_server(
     folder = _folder(name)
     checks.flag("stay", stay)
     checks.integer("port", port, 0, 65535)
-    models, shown = model_arguments(model)
+    models, model_names = model_arguments(model)
     loras = lora_arguments(lora)
     if loras:
-        shown = f"{shown}, {', '.join(loras[1::2])}"
+        model_names = f"{model_names}, {', '.join(loras[1::2])}"
     _check_own(folder)
     files.make_private_folder(folder)
     start = _Start(folder, timeout_s, is_cancelled)
@@ -112,8 +112,8 @@ def start_server(
         if running is not None and running.is_ending:
             start.wait_for_end(running)
         if running is None or not running.is_running:
-            return start.run(command, shown, stay=stay, options=list(options))
-    if running.model != shown:
+            return start.run(command, model_names, stay=stay, options=list(options))
+    if running.model != model_names:
         raise ArgumentError(
             f"is the name of a running server with {quoted(running.model)}: stop it, or "
             "choose another name",
@@ -175,7 +175,7 @@ class _Start:
         time.sleep(_LOOK_S)
 
     def run(
-        self, arguments: list[str], shown: str, *, stay: bool, options: list[str]
+        self, arguments: list[str], model_names: str, *, stay: bool, options: list[str]
     ) -> RemoteServer:
         """Start the process, and wait until it answers."""
         # The process of a start whose program was killed may still write its own file.
@@ -195,7 +195,7 @@ class _Start:
                 url=url,
                 key=key,
                 pid=process.pid,
-                model=shown,
+                model=model_names,
                 folder=str(self._folder),
                 stays=stay,
                 options=options,

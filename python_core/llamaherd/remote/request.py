@@ -61,7 +61,7 @@ def as_json(content: Mapping[str, object]) -> str:
 class ApiForm(Protocol):
     """Form of an API: converts options to requests, and answers to outputs."""
 
-    def check(self, options: GenerateOptions, each: Sequence[SamplingParams]) -> None:
+    def check(self, options: GenerateOptions, params: Sequence[SamplingParams]) -> None:
         """Check that the engine can follow the options of a call."""
 
     def prompt(
@@ -131,9 +131,9 @@ def text_of(value: object) -> str:
 def count_of_tokens(answer: Mapping[str, Any], *names: str) -> int | None:
     """Return a number of tokens from the usage of an answer; None if it has none."""
     usage = answer.get("usage")
-    given: dict[str, Any] = usage if isinstance(usage, dict) else {}
+    counts: dict[str, Any] = usage if isinstance(usage, dict) else {}
     for name in names:
-        value = given.get(name)
+        value = counts.get(name)
         if isinstance(value, int) and not isinstance(value, bool) and value >= 0:
             return value
     return None
@@ -147,7 +147,7 @@ def read_vectors(answer: Mapping[str, Any], n: int) -> Output:
         places = [row["index"] for row in rows]
     except (KeyError, TypeError, ValueError) as error:
         raise WrongAnswerError("has no vectors") from error
-    if places != list(range(n)) or len({len(each) for each in vectors}) != 1:
+    if places != list(range(n)) or len({len(vector) for vector in vectors}) != 1:
         raise WrongAnswerError(f"has no {n} vectors of one size")
     n_tokens = count_of_tokens(answer, "prompt_tokens")
     flat = array("d", [value for vector in vectors for value in vector])

@@ -58,8 +58,8 @@ Models: TypeAlias = "StrPath | Sequence[StrPath] | Mapping[str, StrPath]"
 def model_arguments(model: Models) -> tuple[list[str], str]:
     """Return the command-line arguments for models, and a text that names the models."""
     if isinstance(model, (str, os.PathLike)):
-        shown = os.fspath(model)
-        return [shown], shown
+        model_path = os.fspath(model)
+        return [model_path], model_path
     if isinstance(model, Mapping):
         texts = [_named("model", name, path) for name, path in model.items()]
     elif isinstance(model, (list, tuple)):
@@ -86,7 +86,7 @@ def lora_arguments(lora: object) -> list[str]:
 def _named(argument: str, name: object, path: object) -> str:
     where = Argument(argument, (Field(str(name)),))
     text = checks.text(argument, name)
-    if not text.strip() or any(each in text for each in ("=", "?", "\\", "://")):
+    if not text.strip() or any(sign in text for sign in ("=", "?", "\\", "://")):
         raise ArgumentError(f"has the name {checks.shown(name)}", argument=argument)
     return f"{text}={_path(where, path)}"
 

@@ -50,11 +50,11 @@ def embedding_call(
     )
 
 
-def _text(i: int, given: object) -> Text:
-    if isinstance(given, Refused):
-        return Text(tokens=array("i"), problem=given.failure)
-    is_empty = isinstance(given, list) and not given  # as R sends a missing text
-    text = "" if is_empty else checks.text(Argument("texts", (i,)), given)
+def _text(i: int, value: object) -> Text:
+    if isinstance(value, Refused):
+        return Text(tokens=array("i"), problem=value.failure)
+    is_empty = isinstance(value, list) and not value  # as R sends a missing text
+    text = "" if is_empty else checks.text(Argument("texts", (i,)), value)
     if not text.strip():
         return Text(tokens=array("i"), problem=Failure("the text is empty", "empty"))
     return Text(tokens=array("i", list(text.encode())))

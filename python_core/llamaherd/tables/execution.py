@@ -134,7 +134,7 @@ def do_run(
             check_shardable(spec)
         source = stack.enter_context(opened(spec))
         spec.template.check(list(source.table.columns))
-        prefixed(spec, spec.made, source.table.columns)
+        prefixed(spec, spec.row_task, source.table.columns)
         path = journal_path(spec, shard)
         output = (
             None if shard is not None or spec.output == STREAM else checked_output(spec)
@@ -155,7 +155,7 @@ def do_run(
             known = journal.find_model_hash(model.file.state)
             if known is not None:
                 model.file.remember(known)
-        task = spec.made.of_model(model)
+        task = spec.row_task.of_model(model)
         columns = prefixed(spec, task, source.table.columns)
         if journal is not None:  # in prompts, a resumed run uses the date of its start
             stack.enter_context(chat_date(first_day(str(journal.path))))
@@ -197,15 +197,15 @@ def first_prompt(spec: RunSpec) -> str:
         if problem:
             raise ArgumentError(problem, argument="input")
         model = None
-        if spec.made.chat:
+        if spec.row_task.chat:
             with of_table("model"):
                 model = stack.enter_context(Model(spec.path, **spec.loading))
-        return spec.made.prompt(text, model)
+        return spec.row_task.prompt(text, model)
 
 
 def check_shardable(spec: RunSpec) -> None:
     """Check that rows of a run can be computed without the other rows."""
-    if spec.made.reads_all:
+    if spec.row_task.reads_all:
         for name in ("until", "larger"):
             if spec.annotate.get(name) is not None:
                 raise ArgumentError(
@@ -283,13 +283,15 @@ class _Run:
         store = self._store(record)
         assert store is not None  # noqa: S101 - see `journal_path`
         store.begin()
-        own: dict[int, Row] = {}
+        pending: dict[int, Row] = {}
         for block in table.blocks(size):
-            own |= {i: row for i, row in enumerate(block.rows, block.start) if is_own[i]}
+            pending |= {
+                i: row for i, row in enumerate(block.rows, block.start) if is_own[i]
+            }
             is_last = block.start + len(block.rows) >= record.n_rows
-            if len(own) >= size or is_last:
-                self._answered(list(own), list(own.values()), meter, store)
-                own = {}
+            if len(pending) >= size or is_last:
+                self._answered(list(pending), list(pending.values()), meter, store)
+                pending = {}
         if store.n_rows != n_own:
             raise JournalError(
                 f"journal: {str(store.path)!r} was removed during the run, and contains "
@@ -322,7 +324,7 @@ class _Run:
             else:
                 asked.append(i)
                 prompts.append(prompt)
-        n_bad = sum(own[-1] is not None for own in known.values())
+        n_bad = sum(cells[-1] is not None for cells in known.values())
         report = meter.block(len(known), n_bad)
         if prompts:
             known |= self._asked(prompts, asked, report, store)
@@ -330,10 +332,10 @@ class _Run:
         if store is not None:
             new = [i for i in positions if i not in stored]
             store.add(new, [known[i] for i in new])
-        n_failed = sum(own[-1] is not None for own in values)
+        n_failed = sum(cells[-1] is not None for cells in values)
         roles = list(self.task.columns)
         at = roles.index(_FINISH) if _FINISH in roles else None
-        n_cut = 0 if at is None else sum(own[at] == "length" for own in values)
+        n_cut = 0 if at is None else sum(cells[at] == "length" for cells in values)
         meter.end_block(len(values), n_failed, n_cut)
         return values
 

@@ -157,7 +157,7 @@ def own_rows(
         return np.asarray(shard_of(np.array(sizes, dtype=np.int64), n) == i - 1)
     is_own = np.zeros(table.n_rows, dtype=np.bool_)
     tokens = _tokens(spec, model, table, size)
-    is_own[plan_shards(tokens, n, spec.made.n_answer).members[i - 1]] = True
+    is_own[plan_shards(tokens, n, spec.row_task.n_answer).members[i - 1]] = True
     return is_own
 
 

@@ -234,7 +234,7 @@ def _write(
         with writing(spec, table_input, types, meta) as writer:
             for part in table_input.table.blocks(block):
                 values = [values_of(row) for row in rows.fetchmany(len(part.rows))]
-                n_failed += sum(own[-1] is not None for own in values)
+                n_failed += sum(cells[-1] is not None for cells in values)
                 writer.write(part, list(zip(*values, strict=True)))
         return Outcome(
             n_rows=record.n_rows, n_failed=n_failed, error_column=spec.error_column

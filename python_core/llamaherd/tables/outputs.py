@@ -175,10 +175,12 @@ class TextWriter:
     def write(self, block: Block, new: Sequence[Sequence[object]]) -> None:
         """Write rows."""
         lines = []
-        for row, *own in zip(block.rows, *new, strict=True):
+        for row, *cells in zip(block.rows, *new, strict=True):
             old = [row.get(name) for name in self._columns]
             lines.append(
-                self._line([*old, *own]) if self._delimiter else self._object(old, own)
+                self._line([*old, *cells])
+                if self._delimiter
+                else self._object(old, cells)
             )
         self._put(lines)
 
@@ -288,18 +290,18 @@ def writing(
 def checked_output(spec: RunSpec) -> Path:
     """Return the path of the output."""
     path = Path(os.path.realpath(spec.output))
-    shown = checks.shown(spec.output)
+    name = checks.shown(spec.output)
     if not path.parent.is_dir():
         raise ArgumentError(
-            f"{shown}: there is no folder {path.parent}",
+            f"{name}: there is no folder {path.parent}",
             argument="output",
             code="unknown_argument",
         )
     if not os.access(path.parent, os.W_OK) or path.is_dir():
-        raise ArgumentError(f"{shown} cannot be written", argument="output")
+        raise ArgumentError(f"{name} cannot be written", argument="output")
     if spec.input != STREAM and path == Path(os.path.realpath(spec.input)):
         raise ArgumentError(
-            f"{shown} is the input: choose another name", argument="output"
+            f"{name} is the input: choose another name", argument="output"
         )
     return path
 

@@ -84,9 +84,9 @@ class Record:
 
     def meta(self) -> str:
         """JSON for the outputs of the run; equal for all shards."""
-        own = ("columns", "n_embd", "shard", "n_shards", "n_own", "path")
+        shard_fields = ("columns", "n_embd", "shard", "n_shards", "n_own", "path")
         shared_fields = {
-            k: v for k, v in dataclasses.asdict(self).items() if k not in own
+            k: v for k, v in dataclasses.asdict(self).items() if k not in shard_fields
         }
         return canonical_json(shared_fields)
 

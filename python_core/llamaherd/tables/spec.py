@@ -225,7 +225,7 @@ class RunSpec:
                     argument=f"[annotate] {name}",
                     code="not_together",
                 )
-            _ = self._made(book)
+            _ = self._task_of(book)
         elif self.task == "generate":
             params = SamplingParams(**self.settings)
             if params.choices is not None:
@@ -249,11 +249,11 @@ class RunSpec:
             ) from None
 
     @property
-    def made(self) -> Task[Any]:
+    def row_task(self) -> Task[Any]:
         """Task to run on each row."""
-        return self._made(self.book if self.task == "annotate" else None)
+        return self._task_of(self.book if self.task == "annotate" else None)
 
-    def _made(self, book: Codebook | None) -> Task[Any]:
+    def _task_of(self, book: Codebook | None) -> Task[Any]:
         rendering = {"chat": self.chat, **self.chat_options}
         words = {**rendering, "system": self.system}
         settings: dict[str, Any] = {

@@ -49,7 +49,7 @@ class Store:
 
     def add(self, positions: Sequence[int], values: Sequence[Values]) -> None:
         """Store rows in one transaction; rows stored earlier are replaced."""
-        rows = [_row(i, own) for i, own in zip(positions, values, strict=True)]
+        rows = [_row(i, cells) for i, cells in zip(positions, values, strict=True)]
         with refusals("journal", self.path), closing(self._connect()) as db:
             db.execute("BEGIN IMMEDIATE")
             db.execute(_BEGIN, (self._id, self._record.to_json(), time.time(), self._id))

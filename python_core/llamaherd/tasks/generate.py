@@ -87,8 +87,10 @@ class Generate(Task["Results"]):
     def columns(self) -> dict[str, Column]:
         """Return the types of the columns by role."""
         fields = {self._role(name): column for name, column in self._fields.items()}
-        own = {role: _KINDS.get(what, STRING) for role, what in self._own.items()}
-        return {**fields, **own}
+        other_columns = {
+            role: _KINDS.get(what, STRING) for role, what in self._value_names.items()
+        }
+        return {**fields, **other_columns}
 
     @property
     def n_answer(self) -> int:
@@ -117,20 +119,25 @@ class Generate(Task["Results"]):
             )
             for name, column in self._fields.items()
         }
-        own: Cells = {
+        values: Cells = {
             # An answer that broke its schema, or was cut off, keeps its text.
             "text": [r.partial if r.text is None else r.text for r in results],
             "finish_reason": results.finish_reasons,
             "error": [error or problems.get(i) for i, error in enumerate(results.errors)],
             **thought_cells(results),
         }
-        return {**fields, **{role: own[what] for role, what in self._own.items()}}
+        return {
+            **fields,
+            **{role: values[what] for role, what in self._value_names.items()},
+        }
 
     def failed(self, reason: str) -> dict[str, object]:
         """Return the cells of a row without a prompt."""
-        own = {"finish_reason": "error", "error": reason}
-        told = {role: own.get(what) for role, what in self._own.items()}
-        return {**dict.fromkeys(self.columns), **told}
+        values = {"finish_reason": "error", "error": reason}
+        failed_cells = {
+            role: values.get(what) for role, what in self._value_names.items()
+        }
+        return {**dict.fromkeys(self.columns), **failed_cells}
 
     @cached_property
     def _schema(self) -> str | None:
@@ -147,7 +154,7 @@ class Generate(Task["Results"]):
         return SamplingParams(**settings)
 
     @cached_property
-    def _own(self) -> dict[str, str]:
+    def _value_names(self) -> dict[str, str]:
         """Return the name of the value for each role, except for the roles of fields."""
         thoughts = THOUGHT_COLUMNS if self._thinks else ()
         if self.in_file:
@@ -158,8 +165,8 @@ class Generate(Task["Results"]):
             columns[free_name("text", self._fields)] = "text"
         if self._schema is None:
             columns["finish_reason"] = "finish_reason"
-        own = {free_name(name, self._fields): name for name in thoughts}
-        return {**columns, **own, free_name("error", self._fields): "error"}
+        thought_columns = {free_name(name, self._fields): name for name in thoughts}
+        return {**columns, **thought_columns, free_name("error", self._fields): "error"}
 
     @property
     def _thinks(self) -> bool:
@@ -167,7 +174,7 @@ class Generate(Task["Results"]):
         return self.model_thinks or self.options.thinking not in (None, False)
 
     def _role(self, name: str) -> str:
-        return f"answer.{name}" if self.in_file and name in self._own else name
+        return f"answer.{name}" if self.in_file and name in self._value_names else name
 
 
 def _said(result: Result) -> Mapping[str, Any]:

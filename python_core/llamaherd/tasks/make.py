@@ -28,5 +28,7 @@ def make_task(
         return Classify(ClassifyOptions(**settings))
     if kind == "embed":
         return Embed(settings)  # type: ignore[arg-type]
-    own = {name: value for name, value in settings.items() if name != "codebook"}
-    return Annotate(settings["codebook"], own)
+    annotate_settings = {
+        name: value for name, value in settings.items() if name != "codebook"
+    }
+    return Annotate(settings["codebook"], annotate_settings)

@@ -273,7 +273,7 @@ def test_progress_may_be_read_while_the_page_ends(
     monkeypatch.setattr(desk, "texts_of", closes)
     progress = page.progress
     assert (progress.n_done, progress.n_total) == (1, len(FRAME["text"]))
-    page._bound.close()
+    page._socket.close()
 
 
 def _code_and_end(link: str) -> None:

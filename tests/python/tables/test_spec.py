@@ -140,19 +140,19 @@ reasoning_effort = "low"
 def test_the_chat_is_rendered_as_the_file_says(tmp_path: Path) -> None:
     (tmp_path / "own.jinja").write_text("{{ messages }}", encoding="utf-8")
     spec = read_spec(written(tmp_path, CHAT))
-    options = spec.made.options  # type: ignore[attr-defined]
+    options = spec.row_task.options  # type: ignore[attr-defined]
     assert (options.chat, options.thinking) == (True, Thinking(budget=256))
     assert options.variables == {"reasoning_effort": "low"}
     assert (options.template, options.prefix) == ("{{ messages }}", "It is")
     assert options.merge_system is True
     roles = ["answer", "finish_reason", "thinking", "n_thinking_tokens"]
-    assert list(spec.made.columns) == [*roles, "thinking_complete", "error"]
+    assert list(spec.row_task.columns) == [*roles, "thinking_complete", "error"]
     # The hash includes the template's content, and no keys with default values.
     inside = changed(spec, {"chat_template": "{{ messages }}"})
     assert inside.hash() == spec.hash()
     plain = changed(spec, {"thinking": None})
     assert plain.hash() != spec.hash()
-    assert "thinking" not in plain.made.columns
+    assert "thinking" not in plain.row_task.columns
     # The template's file is found after the run is saved in another folder.
     (tmp_path / "other").mkdir()
     write_spec(spec, tmp_path / "other" / "run.toml")
@@ -163,9 +163,9 @@ def test_a_table_says_how_to_think(tmp_path: Path) -> None:
     text = "chat = true\n[thinking]\nbudget = 9\nmessage = 'So.'\n"
     spec = read_spec(written(tmp_path, text))
     wanted = Thinking(budget=9, message="So.")
-    assert spec.made.options.thinking == wanted  # type: ignore[attr-defined]
+    assert spec.row_task.options.thinking == wanted  # type: ignore[attr-defined]
     more = changed(spec, {"thinking.budget": 7, "variables.enable_thinking": True})
-    options = more.made.options  # type: ignore[attr-defined]
+    options = more.row_task.options  # type: ignore[attr-defined]
     assert options.thinking == Thinking(budget=7, message="So.")
     assert options.variables == {"enable_thinking": True}
 
