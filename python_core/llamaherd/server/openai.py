@@ -161,9 +161,7 @@ class ChatCompletions(AnsweringShape):
         max_tokens = _max_tokens_of(request, self._settings.n_ctx_of(self._model))
         messages = chat_messages(request)
         last_turn = messages[-1]
-        is_assistants = (
-            last_turn["role"] == "assistant" and "tool_calls" not in last_turn
-        )
+        is_assistants = last_turn["role"] == "assistant" and "tool_calls" not in last_turn
         check_last_message(request, is_assistants=is_assistants)
         options = chat_options(request, self._settings)
         form = form_of(request)
