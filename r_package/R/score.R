@@ -151,8 +151,8 @@ check_continuations <- function(x, n) {
   rep_len(texts, n)
 }
 
-# Adds the continuations to the table of scores, and if `by_prompt` is TRUE the prompts: the table then
-# has a row per continuation, otherwise a row per prompt.
+# Adds the continuations to the table of scores, and if `by_prompt` is TRUE the prompts: the table
+# then has a row per continuation, otherwise a row per prompt.
 new_scores <- function(table, prompts, texts, by_prompt) {
   first <- list(continuation = as.character(unlist(texts)))
   if (by_prompt) {
