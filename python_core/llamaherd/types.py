@@ -30,7 +30,7 @@ from llamaherd.coding.pairs.comparison import PairComparison as PairComparison
 from llamaherd.coding.pairs.comparison import TextStrength as TextStrength
 from llamaherd.coding.pairs.design import ComparedPair as ComparedPair
 from llamaherd.coding.reports.methods import MethodsText as MethodsText
-from llamaherd.coding.reports.reproduction import Reproduction as Reproduction
+from llamaherd.coding.reports.reproduce import Reproduction as Reproduction
 from llamaherd.coding.selection.candidates import CodebookCandidate as CodebookCandidate
 from llamaherd.coding.selection.candidates import CodebookChoice as CodebookChoice
 from llamaherd.coding.selection.comparison import CodebookComparison as CodebookComparison

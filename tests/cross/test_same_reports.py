@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import llamaherd as lh
 import pytest
 import rscript
-from llamaherd.coding.reports.report_file import read_report
+from llamaherd.coding.reports.report_data import read_report
 from llamaherd.engine.memory import hardware
 
 if TYPE_CHECKING:

@@ -26,7 +26,7 @@ from llamaherd.coding.gold.joins import RAW
 from llamaherd.coding.pairs.agreement import ComparisonAgreement
 from llamaherd.coding.pairs.comparison import PAIR_COLUMNS, STRENGTH_COLUMNS
 from llamaherd.coding.reports.report_data import evaluation_dict
-from llamaherd.coding.reports.reproduction import Reproduction
+from llamaherd.coding.reports.reproduce import Reproduction
 from llamaherd.coding.selection.candidates import CodebookCandidate
 from llamaherd.coding.selection.compare import journal_of
 from llamaherd.coding.selection.disagreements import Disagreements

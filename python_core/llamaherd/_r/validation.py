@@ -29,7 +29,7 @@ from llamaherd._r.forms import (
 from llamaherd.coding import statistics
 from llamaherd.coding.codes import check_names, names_of
 from llamaherd.coding.gold.sample import GoldSample
-from llamaherd.coding.validation.coder_agreement import CoderAgreement, coder_agreement
+from llamaherd.coding.validation.agreement import CoderAgreement, coder_agreement
 from llamaherd.coding.validation.page import page_of
 from llamaherd.coding.validation.validation import COLUMNS
 

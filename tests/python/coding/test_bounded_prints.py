@@ -16,7 +16,7 @@ from llamaherd.calls.journal.entry import JournalEntry
 from llamaherd.calls.journal.journal import JournalEntries
 from llamaherd.coding.estimation.estimates import METHODS, Estimate
 from llamaherd.coding.pairs.comparison import TextStrength
-from llamaherd.coding.reports.reproduction import Changed
+from llamaherd.coding.reports.reproduce import Changed
 from llamaherd.coding.selection.comparison import ComparedCandidate
 from llamaherd.coding.selection.disagreements import Disagreements
 from llamaherd.coding.selection.measures import PairedDifference

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import llamaherd as lh
 import pytest
 from llamaherd.coding.annotation.spans import spans_of_cell
-from llamaherd.coding.reports.report_file import read_report
+from llamaherd.coding.reports.report_data import read_report
 from llamaherd.coding.selection import compare
 from llamaherd.engine.hub.cache import list_ollama_models, note_of, note_path
 from llamaherd.engine.hub.download import FileRequest, _state_of, _state_path

@@ -47,17 +47,13 @@ def earlier_draw(after: GoldSample, texts: Population) -> tuple[GoldSample, Popu
     return moved, left
 
 
-def sizes_of(after: GoldSample) -> list[int]:
-    """Return the number of texts of each wave."""
-    if after.waves:
-        return [wave.n for wave in after.waves]
-    return [len(after)]
-
-
 def highest_prob(after: GoldSample, n: int) -> float:
-    """Return the highest inclusion probability that a further wave of n texts may use."""
-    n_texts = int((after.all_probs > 0).sum())
-    return waves.highest_of_wave([*sizes_of(after), n], n_texts)
+    """Return the highest inclusion probability that a further wave of n texts may use.
+
+    Up to this probability no text has a weight below 1 in the estimate.
+    """
+    sizes = [wave.n for wave in after.waves] or [len(after)]
+    return float(waves.shares([*sizes, n], int((after.all_probs > 0).sum()))[-1])
 
 
 def is_same_design(

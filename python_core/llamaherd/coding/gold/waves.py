@@ -111,15 +111,6 @@ def shares(sizes: Sequence[int], n_texts: int) -> Floats:
     return np.asarray(raw / raw.sum())
 
 
-def highest_of_wave(sizes: Sequence[int], n_texts: int) -> float:
-    """Return the highest inclusion probability that the last wave may use.
-
-    Up to this probability no text has a weight below 1 in the estimate.
-    """
-    of_waves = shares(sizes, n_texts)
-    return float(of_waves[-1] / of_waves.sum())
-
-
 def bounded_probs(sizes: Floats, n: int, floor: float, most: float) -> Floats:
     """Return probabilities that grow with a size, between a lower and an upper bound."""
     parts = sampling.shares_of(sizes, floor, "prob")

@@ -12,7 +12,7 @@ from llamaherd.coding.plots.rows import Value, different, panels_plot, rows_plot
 from llamaherd.coding.selection.measures import LABEL_MEASURES as PAIRED
 from llamaherd.coding.selection.measures import TITLES
 from llamaherd.coding.statistics.agreement import COEFFICIENTS
-from llamaherd.coding.validation.measures import MODEL, PEOPLE, measures_of
+from llamaherd.coding.validation.page import MODEL, PEOPLE, measures_of
 from llamaherd.engine.core.errors import ArgumentError
 from llamaherd.engine.core.phrases import count_of, percents
 

@@ -21,7 +21,7 @@ from llamaherd.coding.reports.methods import facts_of, methods_of
 from llamaherd.coding.reports.prose import REPORT_WORDS, weights_of
 from llamaherd.coding.reports.report_data import to_json
 from llamaherd.coding.sentences import FILTERS, enumeration, number, with_interval
-from llamaherd.coding.validation.measures import PEOPLE, measures_of
+from llamaherd.coding.validation.page import PEOPLE, measures_of
 from llamaherd.engine.core.phrases import as_sentence, percents
 
 if TYPE_CHECKING:
@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from llamaherd.coding.plots.description import Plot
     from llamaherd.coding.reports.report_data import Contents
 
-JSON_ID = "llamaherd-report"
 MOST_ROWS = 100  # rows that a table shows
 LONGEST = 4000  # maximum number of characters shown of a text
 N_COLOURS = 6  # number of colours in the page's style; further labels reuse them

@@ -13,14 +13,16 @@ from llamaherd.coding.estimation.estimates import Estimates
 from llamaherd.coding.estimation.recalibrated import Recalibrated
 from llamaherd.coding.reports.document import document_of, is_unedited
 from llamaherd.coding.reports.methods import methods_of
-from llamaherd.coding.reports.page import JSON_ID, page_of
+from llamaherd.coding.reports.page import page_of
 from llamaherd.coding.reports.report_data import (
     FORMAT,
+    JSON_ID,
     contents_of,
+    errors_of_content,
     evaluation_dict,
+    read_report,
     to_json,
 )
-from llamaherd.coding.reports.report_file import errors_of_content, read_report
 from llamaherd.coding.selection.evaluation import Evaluation
 from llamaherd.coding.selection.robustness_result import Robustness
 from llamaherd.coding.validation.spans import SpanValidation

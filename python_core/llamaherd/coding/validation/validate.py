@@ -33,9 +33,9 @@ from llamaherd.coding.validation.agreement import (
     agreements_of,
     as_sets,
     ceiling_of,
+    label_names,
     label_text,
     majority_of,
-    names_of,
 )
 from llamaherd.coding.validation.inputs import (
     answers_of,
@@ -137,7 +137,7 @@ def validate(
             f"must be 'nominal' for several labels, not {scale!r}", argument="scale"
         )
     answers, codes = (as_sets if are_sets else in_one_form)(answers, codes)
-    names = names_of(answers, codes) if are_sets else _names(answers, codes, scale)
+    names = label_names(answers, codes) if are_sets else _names(answers, codes, scale)
     model_labels = [answers.labels[row] for row in codes.rows]
     unit_weights = _unit_weights(coded, codes, weights, len(answers.labels))
     if are_sets:

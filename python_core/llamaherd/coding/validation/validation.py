@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from llamaherd.coding.annotation.record import plain
 from llamaherd.coding.statistics import for_people
-from llamaherd.coding.validation.measures import measures_of
-from llamaherd.coding.validation.page import page_of
+from llamaherd.coding.validation.page import measures_of, page_of
 from llamaherd.engine.core.errors import ArgumentError
 
 if TYPE_CHECKING:

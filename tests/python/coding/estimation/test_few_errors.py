@@ -280,7 +280,7 @@ def test_a_rate_without_cases_has_a_limit_that_draws_can_exclude(
     none, drawn, made = np.ones(n), np.zeros(0, dtype=np.int64), []
     for _ in range(n_waves):
         left = np.setdiff1d(np.arange(n), drawn)
-        most = waves.highest_of_wave([*(wave.n for wave in made), size], n)
+        most = waves.shares([*(wave.n for wave in made), size], n)[-1]
         own = waves.bounded_probs(rng.gamma(1.0, size=len(left)), size, 0.3, most)
         probs = np.zeros(n)
         probs[left] = own

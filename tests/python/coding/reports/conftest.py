@@ -6,7 +6,7 @@ from typing import Any
 
 import llamaherd as lh
 import pytest
-from llamaherd.coding.reports.report_file import read_report
+from llamaherd.coding.reports.report_data import read_report
 from reported import LABELS, TEXTS
 
 

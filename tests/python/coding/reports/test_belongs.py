@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from llamaherd.coding.annotation.record import notes_of
 from llamaherd.coding.annotation.texts import Source
-from llamaherd.coding.reports.report_file import read_report
+from llamaherd.coding.reports.report_data import read_report
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 from llamaherd import _r
 from llamaherd.coding.plots.counts import in_bands
-from llamaherd.coding.reports.report_file import read_report
+from llamaherd.coding.reports.report_data import read_report
 
 if TYPE_CHECKING:
     from pathlib import Path

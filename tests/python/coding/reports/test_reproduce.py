@@ -17,7 +17,7 @@ import pandas as pd
 import pytest
 import tiny_models
 from llamaherd.coding.reports import reproduce_context
-from llamaherd.coding.reports.report_file import read_report
+from llamaherd.coding.reports.report_data import read_report
 from llamaherd.engine.core.errors import CANCELLED, BadArgumentError
 from llamaherd.engine.memory import hardware
 

@@ -12,7 +12,7 @@ import llamaherd as lh
 import markupsafe
 import pytest
 from llamaherd.coding.reports.methods import methods_of
-from llamaherd.coding.reports.report_file import read_report
+from llamaherd.coding.reports.report_data import read_report
 from llamaherd.engine.core.phrases import as_sentence
 from reported import LABELS, N
 

@@ -98,7 +98,7 @@ def test_bounds_hold_and_no_text_weighs_less_than_one(
 ) -> None:
     m = len(sizes)
     n = max(1, min(m - 1, round(share * m)))
-    most = waves.highest_of_wave([before, n], m + before)
+    most = waves.shares([before, n], m + before)[-1]
     probs = waves.bounded_probs(np.array(sizes), n, floor, most)
     assert probs.sum() == pytest.approx(n)
     assert (probs <= most + 1e-9).all()

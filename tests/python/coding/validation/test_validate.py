@@ -16,7 +16,7 @@ import pyarrow as pa
 import pytest
 from llamaherd.coding.statistics.agreement import COEFFICIENTS
 from llamaherd.coding.statistics.intervals import share_limits
-from llamaherd.coding.validation.measures import measures_of
+from llamaherd.coding.validation.page import measures_of
 from same_results import same_results
 
 NAMES = ("positive", "neutral", "negative")
