@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from llamaherd.coding.estimation.fitting import FitSettings
-from llamaherd.coding.estimation.formulas import Matrices, fit_regression
+from llamaherd.coding.estimation.fitting import FitSettings, fit_regression
+from llamaherd.coding.estimation.formulas import Matrices
 from llamaherd.coding.estimation.means import fit_means
 from llamaherd.coding.gold.codes import Codes
 from llamaherd.coding.statistics import dsl, sampling

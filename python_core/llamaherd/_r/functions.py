@@ -21,7 +21,8 @@ from llamaherd.calls.api.classify import check_contextual
 from llamaherd.calls.chat.chat import swap_date
 from llamaherd.coding.annotation.codebook_file import ready_dicts
 from llamaherd.coding.annotation.columns import names_of_columns
-from llamaherd.coding.estimation.given_matrices import estimate_of_matrices, limits_at
+from llamaherd.coding.estimation.estimate import estimate_of_matrices
+from llamaherd.coding.estimation.estimates import limits_at
 from llamaherd.coding.validation.reliability import compare_models
 from llamaherd.engine.native import shim
 from llamaherd.remote.engine import connected

@@ -67,7 +67,7 @@ def _read(table: str, options: dict[str, Any], *numbers: str) -> _Tables:
 
 def _read_numbers(data: dict[str, list[Any]], formula: str, label: str) -> None:
     """Convert the columns of a formula, except labels, that contain only numbers."""
-    from llamaherd.coding.estimation.formula_terms import columns_in  # noqa: PLC0415
+    from llamaherd.coding.estimation.formulas import columns_in  # noqa: PLC0415
 
     for name in columns_in(formula) & set(data) - {label}:
         with suppress(ValueError, TypeError):

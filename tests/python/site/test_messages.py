@@ -24,7 +24,7 @@ _ALLOWED = {
     ("server/chats.py", "_content"): "a message of a chat",
     ("cli/conventions.py", "prepare_streams"): "a handler of errors, no message",
     ("calls/run/job.py", "new_problem"): "a warning is compared with the last one",
-    ("coding/estimation/formula_terms.py", "_plain"): "formulaic's only answer is a "
+    ("coding/estimation/formulas.py", "_plain"): "formulaic's only answer is a "
     "text, whose further lines have colours",
     ("remote/client.py", "_hidden"): "a key is taken out of a message",
     ("remote/client.py", "_message"): "the answer of another server, as one line",

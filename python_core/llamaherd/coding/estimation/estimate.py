@@ -7,13 +7,15 @@ import warnings
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
 
+import numpy as np
+
 from llamaherd.coding.annotation.texts import Source
 from llamaherd.coding.codes.coders import REMOVED
 from llamaherd.coding.estimation import formulas
 from llamaherd.coding.estimation.design_checks import cluster_hint, label_check_of
 from llamaherd.coding.estimation.estimates import METHODS, Estimates, Method, Width
-from llamaherd.coding.estimation.formula_terms import columns_in
-from llamaherd.coding.estimation.formulas import fit_regression
+from llamaherd.coding.estimation.fitting import fit_regression
+from llamaherd.coding.estimation.formulas import Matrices, averaged, columns_in
 from llamaherd.coding.estimation.inputs import Inputs, agreement_line, with_outcome
 from llamaherd.coding.estimation.means import fit_outcomes
 from llamaherd.coding.estimation.notes import note, wider_than_codes
@@ -31,11 +33,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from llamaherd.coding.estimation.fitting import Fits, FitSettings
-    from llamaherd.coding.estimation.formulas import Matrices
     from llamaherd.coding.estimation.outcomes import Outcome
     from llamaherd.coding.estimation.predictions import Predicted, Predictions
     from llamaherd.coding.gold.sample import GoldSample
-    from llamaherd.coding.statistics.sampling import Target
+    from llamaherd.coding.statistics.sampling import Floats, Target
 
 Model = Literal["mean", "ols", "logit"]
 MODELS: tuple[Model, ...] = ("mean", "ols", "logit")
@@ -349,3 +350,90 @@ def estimate(  # noqa: PLR0917 - as in R
             limits=limits,
         ),
     )
+
+
+_OF_INPUTS = ("label", "text", "prob", "weights", "target")
+
+
+def estimate_of_matrices(
+    columns: Mapping[str, Any],
+    gold: GoldSample | Sequence[Any],
+    matrices: Mapping[str, Any],
+    options: Mapping[str, Any],
+) -> Estimates:
+    """Estimate a regression from the matrices of a formula.
+
+    Args:
+        columns: Columns of text, label and id, if present, to compare with the sample.
+        gold: Sample, or N codes.
+        matrices: `terms`, `outcome`, `has_label_right`, `formula`. `kept`: indices of the
+            used rows. `x_hat`, `y_hat`: columns and outcome of all used texts. `x`, `y`:
+            columns and outcome of the coded texts. `clusters`: a number for each used
+            text, or None. `each`, only for predictions by probabilities: for each label,
+            `x_hat` (None if unchanged) and `y_hat`, computed as if all texts had this
+            label.
+        options: `label`, `text`, `several`, `model`, `methods`, `level`, `target`,
+            `prob`, `predictions`, `weights`, `simultaneous`. `cluster`: True with
+            clusters. `used`: columns in the formula.
+    """
+    model, several = options["model"], options["several"]
+    checks.choice("model", model, ("ols", "logit"))
+    clusters = matrices["clusters"]
+    inputs = Inputs.of(
+        columns,
+        gold,
+        rows=(
+            np.array(matrices["kept"], dtype=np.int64),
+            None if clusters is None else np.array(clusters, dtype=np.int64),
+        ),
+        several=several,
+        **{name: options[name] for name in _OF_INPUTS},
+    )
+    predicted = predictions_of(
+        columns, inputs.texts, options["predictions"], several=several
+    )
+    plain = _matrices(matrices, len(inputs.kept), len(inputs.used.rows))
+    by_name = _by_name(matrices.get("each") or {}, plain)
+    return Estimation(
+        settings=inputs.settings(options["methods"], options["level"], options["target"]),
+        model=model,
+        formula=matrices["formula"],
+        simultaneous=options["simultaneous"],
+        columns=options["used"],
+    ).regression(
+        inputs, predicted, lambda kinds: averaged(plain, kinds, inputs.kept, by_name)
+    )
+
+
+def _matrices(parts: Mapping[str, Any], n_texts: int, n_codes: int) -> Matrices:
+    matrices = Matrices(
+        x_hat=_columns(parts["x_hat"]),
+        y_hat=np.array(parts["y_hat"], dtype=np.float64),
+        x=_columns(parts["x"]),
+        y=np.array(parts["y"], dtype=np.float64),
+        terms=tuple(parts["terms"]),
+        outcome=parts["outcome"],
+        has_label_right=parts["has_label_right"],
+    )
+    if len(matrices.y_hat) != n_texts or len(matrices.y) != n_codes:
+        raise ArgumentError(
+            "have other rows than the texts and codes", argument="matrices"
+        )
+    return matrices
+
+
+def _by_name(
+    by_label: Mapping[str, Mapping[str, Any]], matrices: Matrices
+) -> Callable[[str], tuple[Floats, Floats]]:
+    """Return a function of a label; its result is `x_hat` and `y_hat` of this label."""
+
+    def by_name(name: str) -> tuple[Floats, Floats]:
+        parts = by_label[name]
+        x_hat = matrices.x_hat if parts["x_hat"] is None else _columns(parts["x_hat"])
+        return x_hat, np.array(parts["y_hat"], dtype=np.float64)
+
+    return by_name
+
+
+def _columns(columns: Sequence[Sequence[float]]) -> Floats:
+    return np.asarray(np.array(columns, dtype=np.float64).T)

@@ -1,4 +1,4 @@
-"""Comparison of the mean widths of intervals from labels and from probabilities."""
+"""Result of `estimate`: estimates by several methods, side by side."""
 
 from __future__ import annotations
 
@@ -6,7 +6,10 @@ import math
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
+import numpy as np
+
 from llamaherd.coding.annotation.record import plain
+from llamaherd.coding.statistics.intervals import level_of, student_quantile
 from llamaherd.engine.core import checks
 from llamaherd.engine.core.phrases import (
     MOST_ROWS,
@@ -19,7 +22,7 @@ from llamaherd.engine.core.phrases import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from llamaherd.coding.annotation.texts import Source
     from llamaherd.coding.statistics.sampling import Floats, LabelCheck
@@ -348,3 +351,40 @@ class Estimates:
 def group_name(group: str, columns: Sequence[str]) -> str:
     """Return a group's name preceded by its columns, as in tables and plots."""
     return f"{' / '.join(columns)}: {group}" if group and columns else group
+
+
+_NUMBERS = ("estimate", "std_error", "low", "high", "df")
+
+
+def limits_at(
+    columns: Mapping[str, Sequence[Any]], level: float, own_level: float
+) -> Floats:
+    """Return confidence limits at another level, float64[n, 2].
+
+    If few label errors were observed, one side of an interval is longer than the other.
+    Another level multiplies each side by the ratio of the t quantiles, unless the side
+    was cut at a bound of the range: shares are from 0 to 1, differences of shares from
+    -1 to 1.
+
+    Args:
+        columns: Columns of the rows of one method.
+        level: The other level.
+        own_level: Level of the limits in `columns`.
+    """
+    level_of(level)
+    rows = {name: np.array(columns[name], dtype=float) for name in _NUMBERS}
+    is_share = np.array([term == "share" for term in columns["term"]])
+    most = 1.0 if is_share.any() else math.inf
+    least = np.where(is_share, 0.0, -most)
+    far = np.array([student_quantile(level, df) for df in rows["df"]])
+    longer = far / np.array([student_quantile(own_level, df) for df in rows["df"]])
+    limits = []
+    for end, bounds, sign in (
+        ("low", least, -1.0),
+        ("high", np.full(len(far), most), 1.0),
+    ):
+        side = sign * (rows[end] - rows["estimate"]) * longer
+        is_cut = sign * rows[end] >= sign * bounds
+        side = np.where(is_cut, np.fmax(side, far * rows["std_error"]), side)
+        limits.append(np.clip(rows["estimate"] + sign * side, least, most))
+    return np.column_stack(limits)

@@ -24,6 +24,7 @@ from llamaherd.engine.core.words import setting
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from llamaherd.coding.estimation.formulas import Matrices
     from llamaherd.coding.gold.codes import Codes
     from llamaherd.coding.statistics.regression import Estimated, Kind
     from llamaherd.coding.statistics.sampling import Floats, Ints, Target
@@ -294,3 +295,69 @@ def _widened(covariance: Floats, errors: Floats) -> Floats:
     wide = covariance * np.outer(ratio, ratio)
     wide[np.diag_indices(len(plain))] = errors**2
     return np.asarray(wide)
+
+
+def fit_regression(kind: Kind, matrices: Matrices, settings: FitSettings) -> Fits:
+    """Fit a regression by all methods."""
+    outcome, terms = matrices.outcome, matrices.terms
+    if len({*matrices.y_hat.tolist(), *matrices.y.tolist()}) == 1:
+        raise ArgumentError(
+            f"the left side {outcome!r} is {matrices.y[0]:g} for all labels and codes: "
+            "check the spelling of its label",
+            argument="formula",
+            code="constant_outcome",
+            form="{name}: {problem}",
+        )
+    if kind == "logit":
+        _check_binary(matrices, are_probs=settings.are_probs)
+    methods: list[Method] = [method for method in settings.methods if method != "ppi"]
+    if not methods:
+        raise ArgumentError(
+            "must have another method than 'ppi' for a regression, such as 'dsl': ppi is "
+            "for shares and means",
+            argument="methods",
+            code="unsupported",
+        )
+    problem = settings.problem(
+        kind, matrices.x_hat, matrices.y_hat, matrices.x, matrices.y
+    )
+    fits = Fits(notes=_notes_of(outcome, problem, settings))
+    ends = None
+    if not matrices.has_label_right:
+        values = [*matrices.y_hat, *matrices.y]
+        ends = (float(min(values)), float(max(values)))
+    quantities = Quantities.of_terms(terms)
+    needed: dict[str, Floats] = {
+        method: fits.add(outcome, method, problem, quantities, settings, ends)
+        for method in methods
+    }
+    if kind == "ols" and not all(np.isnan(row.estimate) for row in fits.rows):
+        fits.notes += notes.high_leverage(problem)
+        n_codes = (problem.x != 0).sum(axis=0)
+        fits.notes += notes.skewed(outcome, terms, n_codes, needed, of="coefficients")
+    return fits.checked()
+
+
+def _notes_of(outcome: str, problem: Problem, settings: FitSettings) -> list[str]:
+    """Return notes on few codes, errors, weights, clusters and events."""
+    return [
+        *notes.few_coefficients(*problem.x.shape),
+        *([notes.note("no_ppi")] if "ppi" in settings.methods else []),
+        *notes.few_errors(outcome, problem, settings.gold.strata_names),
+        *notes.few_heavy(problem),
+        *notes.few_clusters(problem),
+        *(notes.few_events(problem) if problem.kind == "logit" else []),
+    ]
+
+
+def _check_binary(matrices: Matrices, *, are_probs: bool) -> None:
+    for values in (matrices.y_hat, matrices.y):
+        inside = are_probs and values is matrices.y_hat
+        ok = (values >= 0) & (values <= 1) if inside else np.isin(values, (0.0, 1.0))
+        if not ok.all():
+            raise ArgumentError(
+                f"the outcome of a logistic regression must be 0 or 1, or a condition "
+                f"such as label == 'x', not {matrices.outcome!r}",
+                argument="formula",
+                form="{name}: {problem}",
+            )

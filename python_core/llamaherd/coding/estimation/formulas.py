@@ -2,44 +2,34 @@
 
 from __future__ import annotations
 
+import ast
 import re
 import warnings
 from dataclasses import dataclass, replace
-from functools import partial
+from numbers import Real
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from llamaherd.coding import frames
-from llamaherd.coding.estimation import notes
-from llamaherd.coding.estimation.fitting import Fits, FitSettings, Quantities
-from llamaherd.coding.estimation.formula_terms import (
-    HAS_LABEL,
-    columns_in,
-    constant_column,
-    explained,
-    formula_rows,
-    formulaic_module,
-    is_numeric,
-    recoded,
-    split,
-    used_columns,
-)
+from llamaherd.coding.codes import text_of
 from llamaherd.coding.estimation.outcomes import labels_of
-from llamaherd.engine.core.errors import ArgumentError
+from llamaherd.engine.core import checks, phrases
+from llamaherd.engine.core.errors import ArgumentError, ArgumentTypeError
 from llamaherd.engine.core.phrases import count_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from llamaherd.coding.estimation.estimates import Method
     from llamaherd.coding.estimation.predictions import Predicted
     from llamaherd.coding.frames import Input
     from llamaherd.coding.gold.codes import Codes
     from llamaherd.coding.gold.population import Population
-    from llamaherd.coding.statistics.dsl import Problem
-    from llamaherd.coding.statistics.regression import Kind
     from llamaherd.coding.statistics.sampling import Floats, Ints
+
+
+HAS_LABEL = "has_label"
+_TRUTH = {"true": "1", "false": "0"}
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -182,6 +172,7 @@ def _evaluated(
     """Return the matrices computed from labels and from codes, with the same terms."""
     formulaic = formulaic_module()
     left, right = split(formula)
+    _check_types(formula, left, columns)
     with warnings.catch_warnings(), np.errstate(all="ignore"):
         # Unused rows may have missing values.
         warnings.simplefilter("ignore", formulaic.errors.DataMismatchWarning)
@@ -194,28 +185,43 @@ def _evaluated(
             )
             return by_labels, by_labels.model_spec.get_model_matrix(mixed, context=_KNOWN)
         except (formulaic.errors.FormulaicError, TypeError, ValueError) as error:
-            terms = _terms(left, right, columns)
-            raise explained(formula, columns, known, terms, error) from error
+            problem = _plain(error)  # names the term, but not a column like the unknown
+            if isinstance(error.__cause__, NameError):
+                problem = _unknown(formula, known) or problem
+            raise _wrong(formula, problem) from error
 
 
-def _terms(left: str, right: str, columns: Input) -> dict[str, Callable[[], object]]:
-    """Return functions that evaluate the left side, and each term of the right side."""
-    formulaic = formulaic_module()
-
-    def alone(term: str) -> Floats:
-        matrix = formulaic.model_matrix(
-            f"0 + {{{term}}}", columns, na_action="ignore", context=_KNOWN
+def _check_types(formula: str, left: str, columns: Input) -> None:
+    """Refuse a left side that is text, and columns of dates and times."""
+    name = left.removeprefix("C(").removesuffix(")").strip("`")
+    if name in columns and hasattr(columns[name], "cat"):
+        value = str(columns[name].cat.categories[0])
+        raise _wrong(
+            formula,
+            f"the left side {left!r} must be a number for each text, but the column "
+            f"{name!r} has text: compare it with a value, such as {name} == {value!r}",
         )
-        return _numbers(matrix)
+    for name in columns:
+        if getattr(columns[name].dtype, "kind", "") in {"m", "M"}:
+            raise _wrong(
+                formula,
+                f"the column {name!r} has dates or times: convert it to numbers or text",
+            )
 
-    read = formulaic.Formula(f"~ {right}")
-    names = [str(factor.expr) for term in read for factor in term.factors]
-    functions: dict[str, Callable[[], object]] = {left: partial(alone, f"({left}) * 1.0")}
-    known = set(map(str, columns.columns))
-    for name in names:
-        if name != "1":  # a column's name need not be valid in Python
-            functions[name] = partial(alone, f"`{name}`" if name in known else name)
-    return functions
+
+def _unknown(formula: str, known: Sequence[str]) -> str:
+    """Return which name in a formula is no column; "" if only a function is unknown."""
+    unknown = sorted(_variables_in(re.sub("[~:]", "+", formula)) - set(known))
+    if not unknown:
+        return ""
+    hint = checks.meant(unknown[0], known) or "; labels are quoted, as in label == 'yes'"
+    return f"{unknown[0]!r} is not a column{hint}"
+
+
+def _wrong(formula: str, problem: str) -> ArgumentError:
+    return ArgumentError(
+        f"{formula!r} cannot be evaluated: {problem}", argument="formula"
+    )
 
 
 def check_by_row(by_labels: Floats, by_codes: Floats, terms: Sequence[str]) -> None:
@@ -238,67 +244,190 @@ def _numbers(matrix: Input) -> Floats:
 _KNOWN = {HAS_LABEL: has_label}  # functions for formulas, besides formulaic's own
 
 
-def fit_regression(kind: Kind, matrices: Matrices, settings: FitSettings) -> Fits:
-    """Fit a regression by all methods."""
-    outcome, terms = matrices.outcome, matrices.terms
-    if len({*matrices.y_hat.tolist(), *matrices.y.tolist()}) == 1:
-        raise ArgumentError(
-            f"the left side {outcome!r} is {matrices.y[0]:g} for all labels and codes: "
-            "check the spelling of its label",
-            argument="formula",
-            code="constant_outcome",
-            form="{name}: {problem}",
+def split(formula: str) -> tuple[str, str]:
+    """Split a formula at "~"; the left side is "" if the formula has none."""
+    if not isinstance(formula, str):
+        raise ArgumentTypeError(
+            f"must be a text, not {checks.shown(formula)}", argument="formula"
         )
-    if kind == "logit":
-        _check_binary(matrices, are_probs=settings.are_probs)
-    methods: list[Method] = [method for method in settings.methods if method != "ppi"]
-    if not methods:
-        raise ArgumentError(
-            "must have another method than 'ppi' for a regression, such as 'dsl': ppi is "
-            "for shares and means",
-            argument="methods",
-            code="unsupported",
-        )
-    problem = settings.problem(
-        kind, matrices.x_hat, matrices.y_hat, matrices.x, matrices.y
-    )
-    fits = Fits(notes=_notes_of(outcome, problem, settings))
-    ends = None
-    if not matrices.has_label_right:
-        values = [*matrices.y_hat, *matrices.y]
-        ends = (float(min(values)), float(max(values)))
-    quantities = Quantities.of_terms(terms)
-    needed: dict[str, Floats] = {
-        method: fits.add(outcome, method, problem, quantities, settings, ends)
-        for method in methods
-    }
-    if kind == "ols" and not all(np.isnan(row.estimate) for row in fits.rows):
-        fits.notes += notes.high_leverage(problem)
-        n_codes = (problem.x != 0).sum(axis=0)
-        fits.notes += notes.skewed(outcome, terms, n_codes, needed, of="coefficients")
-    return fits.checked()
+    left, tilde, right = formula.partition("~")
+    if not tilde or not right.strip():
+        raise ArgumentError(f"must be like 'y ~ x', not {formula!r}", argument="formula")
+    return left.strip(), right.strip()
 
 
-def _notes_of(outcome: str, problem: Problem, settings: FitSettings) -> list[str]:
-    """Return notes on few codes, errors, weights, clusters and events."""
-    return [
-        *notes.few_coefficients(*problem.x.shape),
-        *([notes.note("no_ppi")] if "ppi" in settings.methods else []),
-        *notes.few_errors(outcome, problem, settings.gold.strata_names),
-        *notes.few_heavy(problem),
-        *notes.few_clusters(problem),
-        *(notes.few_events(problem) if problem.kind == "logit" else []),
-    ]
-
-
-def _check_binary(matrices: Matrices, *, are_probs: bool) -> None:
-    for values in (matrices.y_hat, matrices.y):
-        inside = are_probs and values is matrices.y_hat
-        ok = (values >= 0) & (values <= 1) if inside else np.isin(values, (0.0, 1.0))
-        if not ok.all():
+def columns_in(formula: str) -> set[str]:
+    """Return the names that occur in a formula."""
+    formulaic = formulaic_module()
+    left, right = split(formula)
+    try:
+        whole = f"{{({left})}} ~ {right}" if left else f"~ {right}"
+        read = formulaic.Formula(whole)
+        sides = [read.lhs, read.rhs] if left else [read]
+        whole_terms = [term for side in sides for term in side]
+        if not all(hasattr(term, "factors") for term in whole_terms):
             raise ArgumentError(
-                f"the outcome of a logistic regression must be 0 or 1, or a condition "
-                f"such as label == 'x', not {matrices.outcome!r}",
+                f"must have one left and one right side, without '|', not {formula!r}",
                 argument="formula",
-                form="{name}: {problem}",
             )
+        factors = [factor for term in whole_terms for factor in term.factors]
+        needed = {str(name) for name in read.required_variables}
+        # Names within scale(), poly(), bs() and similar calls are not reported.
+        needed |= {name for factor in factors for name in _named_in(factor.expr)}
+        return needed - {HAS_LABEL}
+    except formulaic.errors.FormulaicError as error:
+        raise ArgumentError(
+            f"{formula!r} cannot be read: {_plain(error)}", argument="formula"
+        ) from error
+
+
+def _plain(error: Exception) -> str:
+    """Return the first line of a message; the others mark the place with colours."""
+    return str(error).partition("\n")[0].rstrip()
+
+
+def _named_in(expression: str) -> set[str]:
+    """Return the names in a Python expression; an empty set if it cannot be parsed."""
+    try:
+        tree = ast.parse(expression, mode="eval")
+    except SyntaxError:
+        return set()
+    return {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
+
+
+def formulaic_module() -> Any:  # noqa: ANN401 - it is optional
+    """Import formulaic."""
+    try:
+        import formulaic  # noqa: PLC0415 - optional
+        import formulaic.errors  # noqa: PLC0415
+    except ImportError as error:
+        raise ImportError(
+            f"formulas need the package formulaic: {phrases.install_command('research')}"
+        ) from error
+    return formulaic
+
+
+def _variables_in(term: str) -> set[str]:
+    """Return the names in a term that are not the names of functions or modules.
+
+    Names in backticks, which need not be valid in Python, are not returned.
+    """
+    try:
+        tree = ast.parse(re.sub("`[^`]*`", "0", term), mode="eval")
+    except SyntaxError:
+        return set()
+    functions = {
+        node.id
+        for call in ast.walk(tree)
+        if isinstance(call, ast.Call)
+        for node in ast.walk(call.func)
+        if isinstance(node, ast.Name)
+    }
+    names = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
+    return names - functions
+
+
+def refused_values(name: str, values: object) -> ArgumentError:
+    """Return the error of a column whose values a formula cannot use."""
+    return ArgumentError(
+        f"uses the column {name!r}, whose values must be numbers or text, not "
+        f"{checks.shown(values)}",
+        argument="formula",
+    )
+
+
+def formula_rows(frame: object, names: Sequence[str], label: str) -> Ints:
+    """Return the rows that have a value in each column of a formula.
+
+    The column of labels may have missing values.
+    """
+    there = set(frames.names(frame)) & set(names) - {label}
+    complete = np.ones(frames.n_rows(frame), dtype=bool)
+    for name in there:
+        values = frames.column(frame, name, "formula")
+        complete &= np.array([value is not None for value in values], dtype=bool)
+    return np.flatnonzero(complete)
+
+
+def is_numeric(texts: Population) -> bool:
+    """Return True if labels are numbers or truth values (1 and 0)."""
+    values = frames.column(texts.frame, texts.label_column or "", "label")
+    there = [value for value in values if value is not None]
+    return bool(there) and all(isinstance(v, (Real, np.bool_)) for v in there)
+
+
+def recoded(texts: Population, rows: Ints, coded: Ints, gold: Codes) -> Any:  # noqa: ANN401 - of pandas
+    """Return labels of rows, and a copy in which codes replace labels of coded texts."""
+    import pandas as pd  # noqa: PLC0415 - formulaic has it
+
+    labels = [texts.labels[i] for i in rows]
+    mixed = list(labels)
+    for row, code in zip(coded.tolist(), gold.decided, strict=True):
+        mixed[row] = code
+    if is_numeric(texts):
+        return list(map(_as_number, labels)), list(map(_as_number, mixed))
+    there = {label for label in (*labels, *mixed) if label is not None}
+    categories = frames.categories(texts.frame, texts.label_column or "") or []
+    known = [text_of(category) for category in categories]
+    names = [name for name in known if name in there]
+    names += sorted(there.difference(names))
+    ordered = frames.are_ordered(texts.frame, texts.label_column or "")
+    return (
+        pd.Categorical(labels, categories=names, ordered=ordered),
+        pd.Categorical(mixed, categories=names, ordered=ordered),
+    )
+
+
+def constant_column(column: Any, name: str) -> Any:  # noqa: ANN401 - of pandas
+    """Return a copy of a column of labels in which all texts have the same label."""
+    import pandas as pd  # noqa: PLC0415 - formulaic has it
+
+    if not hasattr(column, "cat"):
+        return [_as_number(name)] * len(column)
+    return pd.Categorical(
+        [name] * len(column),
+        categories=list(column.cat.categories),
+        ordered=bool(column.cat.ordered),
+    )
+
+
+def used_columns(frame: object, names: Sequence[str], rows: Ints, used: Ints) -> Any:  # noqa: ANN401 - of pandas
+    """Return the columns of a formula, without categories that no used row has."""
+    import pandas as pd  # noqa: PLC0415 - formulaic has it
+
+    there = [name for name in names if name in frames.names(frame)]
+    if isinstance(frame, pd.DataFrame):
+        columns = frame[there]
+    else:
+        columns = pd.DataFrame(
+            {name: frames.column(frame, name, "formula") for name in there}
+        )
+    columns = columns.iloc[rows].reset_index(drop=True)
+    for name in there:
+        values = columns[name]
+        is_text = isinstance(values.dtype, pd.StringDtype) or values.dtype == object
+        if hasattr(values, "cat") or is_text:
+            try:
+                kept = set(values.iloc[used])
+            except TypeError:  # such as lists
+                raise refused_values(name, values.iloc[used[0]]) from None
+            known = (
+                values.cat.categories if hasattr(values, "cat") else sorted(kept, key=str)
+            )
+            columns[name] = pd.Categorical(
+                [value if value in kept else None for value in values],
+                [category for category in known if category in kept],
+            )
+    return columns
+
+
+def _as_number(code: str | None) -> float:
+    """Convert a code to a number; a truth value gives 1 or 0, a missing code NaN."""
+    text = "nan" if code is None else _TRUTH.get(code.casefold(), code)
+    try:
+        return float(text)
+    except ValueError:
+        raise ArgumentError(
+            f"must have numbers or truth values, as the labels are, not {code!r}",
+            argument="gold",
+        ) from None

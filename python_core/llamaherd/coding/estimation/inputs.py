@@ -10,7 +10,7 @@ import numpy as np
 
 from llamaherd.coding import frames
 from llamaherd.coding.annotation.label_sets import has_several, scale_of
-from llamaherd.coding.estimation import formula_terms
+from llamaherd.coding.estimation import formulas
 from llamaherd.coding.estimation.design_checks import clusters_of, note_on_copies
 from llamaherd.coding.estimation.fitting import settings_of
 from llamaherd.coding.estimation.notes import note
@@ -211,7 +211,7 @@ def kept_rows(
     kept = np.flatnonzero(there)
     used = dict.fromkeys(by_columns(by), "by")
     if formula is not None:
-        known = formula_terms.columns_in(formula) - {texts.label_column}
+        known = formulas.columns_in(formula) - {texts.label_column}
         columns = sorted(known.intersection(frames.names(texts.frame)))
         used = dict.fromkeys(columns, "formula")
     if cluster is not None:
@@ -254,7 +254,7 @@ def with_outcome(
     formula: str, outcome: Outcome, texts: Population, *, several: bool
 ) -> str:
     """Return the formula with `outcome` as its left side, if it has none."""
-    left, right = formula_terms.split(formula)
+    left, right = formulas.split(formula)
     if left:
         raise ArgumentError(
             f"is for a formula without a left side, not {formula!r}", argument="outcome"

@@ -1,4 +1,4 @@
-"""Errors of formulas name the term, and say what is wrong with it."""
+"""Errors of formulas name the term or column, and say what is wrong with it."""
 
 from __future__ import annotations
 
@@ -37,32 +37,33 @@ GOLD = DRAWN.with_codes(DATA["label"].iloc[DRAWN.rows].tolist())
         ("party ~ label", r"left side 'party' must be .* such as party == 'a'"),
         (
             "label == 'yes' ~ agee",
-            r"'agee' in the term 'agee' is not a column; did you mean 'age'\?$",
+            r"'agee' is not a column; did you mean 'age'\?$",
         ),
         (
             "label == yes ~ age",
-            "'yes' in the term 'label == yes' is not a column; labels are quoted",
+            "'yes' is not a column; labels are quoted",
         ),
         (
             "label == 'yes' ~ `my col` + undefinedx",
-            "'undefinedx' in the term 'undefinedx' is not a column",
+            "'undefinedx' is not a column",
         ),
         (
             "label == 'yes' ~ log(`my col`) + I(`my col` * undefinedx)",
-            r"'undefinedx' in the term 'I\(`my col` \* undefinedx\)' is not a column",
+            "'undefinedx' is not a column",
         ),
         (
             "label == 'yes' ~ `my col` + `my day`",
-            "the term 'my day': the column 'my day'",
+            "the column 'my day' has dates",
         ),
         (
             "label == 'yes' ~ I(`my day`)",
-            r"the term 'I\(`my day`\)': the column 'my day'",
+            "the column 'my day' has dates",
         ),
         ("`my party` ~ label", "left side '`my party`' must be a number for each text"),
-        ("label == 'yes' ~ age + foo(age)", r"the term 'foo\(age\)': NameError"),
-        ("label == 'yes' ~ log(party)", r"the term 'log\(party\)': TypeError"),
-        ("label == 'yes' ~ day", "the term 'day': the column 'day' has dates or times"),
+        ("label == 'yes' ~ age:agee", r"'agee' is not a column; did you mean"),
+        ("label == 'yes' ~ age + foo(age)", r"`foo\(age\)`. \[NameError"),
+        ("label == 'yes' ~ log(party)", r"`log\(party\)`. \[TypeError"),
+        ("label == 'yes' ~ day", "the column 'day' has dates or times"),
         (
             "label == 'yes' ~ pair",
             r"uses the column 'pair', whose values .* not \[1, 2\]",
@@ -71,7 +72,7 @@ GOLD = DRAWN.with_codes(DATA["label"].iloc[DRAWN.rows].tolist())
         ("label == 'yes' ~ age +", r"cannot be read: [^\n\x1b]*$"),
     ],
 )
-def test_the_term_is_named(formula: str, match: str) -> None:
+def test_the_term_or_column_is_named(formula: str, match: str) -> None:
     with pytest.raises(lh.ArgumentError, match=match) as caught:
         lh.estimate(DATA, GOLD, formula)
     assert caught.value.argument == "formula"
