@@ -1,4 +1,4 @@
-"""Several coders: agreement, the mean of their numbers, and a model of their errors.
+"""Model of the errors of several coders, by Dawid and Skene.
 
 Each coder has a matrix of error rates, which gives the probability of each code for each
 right label. Labels and matrices are estimated together by expectation maximization,
@@ -112,18 +112,21 @@ def dawid_skene(gold: GoldSample) -> DawidSkene:
             f"must be a GoldSample, not {checks.shown(gold)}", argument="gold"
         )
     codes, names, at = _matrix(gold)
-    fit = fitted(codes, len(names))
+    probs, errors = _fitted(codes, len(names))
     return DawidSkene(
         ids=[gold.ids[i] for i in at],
         names=names,
         coders=tuple(gold.coders),
-        probs=fit.posteriors,
-        shares=fit.posteriors.mean(axis=0),
-        errors=fit.errors,
+        probs=probs,
+        shares=probs.mean(axis=0),
+        errors=errors,
     )
 
 
 _LEAST = 1e-300  # lower bound of probabilities, so that their logarithm is finite
+_SMOOTHING = 0.01  # added to counts, so that no rate is 0
+_MOST_STEPS = 1000
+_LEAST_GAIN = 1e-8  # of the log-likelihood of a text, by a further step
 _LEAST_CODERS = 3
 _LEAST_TEXTS = 20  # least number of texts with two codes or more
 
@@ -158,58 +161,28 @@ def _matrix(gold: GoldSample) -> tuple[Ints, tuple[str, ...], list[int]]:
     return np.array(matrix, dtype=np.int64), tuple(names), at
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Fitted:
-    """Estimates by expectation maximization."""
-
-    posteriors: Floats  # float64[n, K], probability of each label for each text
-    prior: Floats  # float64[K], share of each label in the sample
-    # float64[J, K, K], probability of coder j's code (last axis) given the right label
-    # (second axis)
-    errors: Floats
-    n_steps: int  # Number of steps of expectation maximization
-    log_likelihood: float  # Logarithm of the likelihood of the codes
-
-
-def fitted(
-    codes: Ints,
-    n_labels: int,
-    *,
-    smoothing: float = 0.01,
-    n_steps: int = 1000,
-    tolerance: float = 1e-8,
-) -> Fitted:
-    """Estimate labels and coders' error rates."""
+def _fitted(codes: Ints, n_labels: int) -> tuple[Floats, Floats]:
+    """Return the labels' probabilities for each text, and the coders' error rates."""
     n_coders, n = codes.shape
     indicators = np.zeros((n_coders, n, n_labels))
     at = np.nonzero(codes >= 0)
     indicators[at[0], at[1], codes[at]] = 1.0
     votes = indicators.sum(axis=0)
-    posteriors = votes / np.maximum(votes.sum(axis=1, keepdims=True), 1.0)
-    before = -np.inf
-    prior, errors, likelihood, step = np.empty(0), np.empty(0), before, 0
-    while step < n_steps:
-        step += 1
-        prior, errors = _maximized(indicators, posteriors, smoothing)
-        posteriors, likelihood = _expected(indicators, prior, errors)
-        if likelihood - before < tolerance * max(n, 1):
+    posteriors = votes / votes.sum(axis=1, keepdims=True)
+    errors, before = np.empty(0), -np.inf
+    for _ in range(_MOST_STEPS):
+        prior, errors = _maximized(indicators, posteriors)
+        posteriors, log_likelihood = _expected(indicators, prior, errors)
+        if log_likelihood - before < _LEAST_GAIN * n:
             break
-        before = likelihood
-    return Fitted(
-        posteriors=posteriors,
-        prior=prior,
-        errors=errors,
-        n_steps=step,
-        log_likelihood=likelihood,
-    )
+        before = log_likelihood
+    return posteriors, errors
 
 
-def _maximized(
-    indicators: Floats, posteriors: Floats, smoothing: float
-) -> tuple[Floats, Floats]:
+def _maximized(indicators: Floats, posteriors: Floats) -> tuple[Floats, Floats]:
     """Return the shares of labels and the error rates for given probabilities."""
-    prior = posteriors.sum(axis=0) + smoothing
-    counts = np.einsum("nk,jnc->jkc", posteriors, indicators) + smoothing
+    prior = posteriors.sum(axis=0) + _SMOOTHING
+    counts = np.einsum("nk,jnc->jkc", posteriors, indicators) + _SMOOTHING
     errors = counts / np.maximum(counts.sum(axis=2, keepdims=True), _LEAST)
     return np.asarray(prior / prior.sum()), np.asarray(errors)
 
