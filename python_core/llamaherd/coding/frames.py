@@ -383,8 +383,3 @@ def weights_of(
             "must be above 0 for some texts", argument="weights", code="out_of_range"
         )
     return np.asarray(values, dtype=np.float64)
-
-
-def mean_one(weights: Floats) -> Floats:
-    """Return weights that have the mean 1."""
-    return np.asarray(weights / weights.mean())

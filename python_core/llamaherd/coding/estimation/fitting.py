@@ -41,7 +41,7 @@ class FitSettings:
     clusters: Ints | None = None  # See `Problem`
     # True if predictions are probabilities, or computed from probabilities
     are_probs: bool = False
-    # float64[N], survey weights with mean 1; None for equal weights
+    # float64[N], survey weights in any unit; None for equal weights
     weights: Floats | None = None
 
     def problem(

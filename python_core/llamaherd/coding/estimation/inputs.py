@@ -23,7 +23,7 @@ from llamaherd.coding.estimation.outcomes import (
     scores_of,
 )
 from llamaherd.coding.estimation.predictions import cluster_notes
-from llamaherd.coding.frames import mean_one, weights_of
+from llamaherd.coding.frames import weights_of
 from llamaherd.coding.gold.codes import codes_of_texts
 from llamaherd.coding.gold.population import by_columns, codes_and_probs, match_sample
 from llamaherd.coding.gold.sample import GoldSample
@@ -125,7 +125,7 @@ class Inputs:
             level=level,
             target=target,
             clusters=self.clusters,
-            weights=None if self.survey is None else mean_one(self.survey[self.kept]),
+            weights=None if self.survey is None else self.survey[self.kept],
         )
 
     @property

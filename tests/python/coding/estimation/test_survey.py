@@ -62,12 +62,22 @@ def test_the_variance_is_that_of_a_weighted_mean_if_all_are_coded() -> None:
     assert found.rows[0].std_error == pytest.approx(np.sqrt(variance))
 
 
-def test_their_scale_does_not_matter() -> None:
+@pytest.mark.parametrize("unit", [1e-9, 1000.0, 1e9])
+@pytest.mark.parametrize("formula", [None, "label == 'yes' ~ age"])
+def test_their_scale_does_not_matter(formula: str | None, unit: float) -> None:
     sample = gold()
-    one = lh.estimate(DATA, sample, weights="w")
-    other = lh.estimate(DATA, sample, weights=(1000 * W).tolist())
+    model = None if formula is None else "logit"
+    one, other = (
+        lh.estimate(DATA, sample, formula, model=model, weights=(times * W).tolist())
+        for times in (1.0, unit)
+    )
+    assert one.notes == other.notes
     for a, b in zip(one.rows, other.rows, strict=True):
         assert (a.estimate, a.low, a.high) == pytest.approx((b.estimate, b.low, b.high))
+
+
+def test_equal_weights_are_none() -> None:
+    sample = gold()
     equal = lh.estimate(DATA, sample, weights=[2.0] * N, methods=["dsl", "gold"])
     plain = lh.estimate(DATA, sample, methods=["dsl", "gold"])
     for a, b in zip(equal.rows, plain.rows, strict=True):
