@@ -172,7 +172,7 @@ def _evaluated(
     """Return the matrices computed from labels and from codes, with the same terms."""
     formulaic = formulaic_module()
     left, right = split(formula)
-    _check_types(formula, left, columns)
+    _check_left(formula, left, columns)
     with warnings.catch_warnings(), np.errstate(all="ignore"):
         # Unused rows may have missing values.
         warnings.simplefilter("ignore", formulaic.errors.DataMismatchWarning)
@@ -185,14 +185,16 @@ def _evaluated(
             )
             return by_labels, by_labels.model_spec.get_model_matrix(mixed, context=_KNOWN)
         except (formulaic.errors.FormulaicError, TypeError, ValueError) as error:
-            problem = _plain(error)  # names the term, but not a column like the unknown
+            problem = ""
             if isinstance(error.__cause__, NameError):
-                problem = _unknown(formula, known) or problem
-            raise _wrong(formula, problem) from error
+                problem = _unknown(formula, known)
+            elif not isinstance(error, formulaic.errors.FormulaicError):
+                problem = _of_dates(columns)
+            raise _wrong(formula, problem or _plain(error)) from error
 
 
-def _check_types(formula: str, left: str, columns: Input) -> None:
-    """Refuse a left side that is text, and columns of dates and times."""
+def _check_left(formula: str, left: str, columns: Input) -> None:
+    """Refuse a left side that is a column of texts."""
     name = left.removeprefix("C(").removesuffix(")").strip("`")
     if name in columns and hasattr(columns[name], "cat"):
         value = str(columns[name].cat.categories[0])
@@ -201,12 +203,16 @@ def _check_types(formula: str, left: str, columns: Input) -> None:
             f"the left side {left!r} must be a number for each text, but the column "
             f"{name!r} has text: compare it with a value, such as {name} == {value!r}",
         )
-    for name in columns:
-        if getattr(columns[name].dtype, "kind", "") in {"m", "M"}:
-            raise _wrong(
-                formula,
-                f"the column {name!r} has dates or times: convert it to numbers or text",
-            )
+
+
+def _of_dates(columns: Input) -> str:
+    """Return which column has dates, which are no numbers; "" if there is none."""
+    dates = [
+        f"the column {name!r} has dates or times: convert it to numbers or text"
+        for name in columns
+        if getattr(columns[name].dtype, "kind", "") in {"m", "M"}
+    ]
+    return dates[0] if dates else ""
 
 
 def _unknown(formula: str, known: Sequence[str]) -> str:
