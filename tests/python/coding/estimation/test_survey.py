@@ -66,9 +66,9 @@ def test_the_variance_is_that_of_a_weighted_mean_if_all_are_coded() -> None:
 @pytest.mark.parametrize("formula", [None, "label == 'yes' ~ age"])
 def test_their_scale_does_not_matter(formula: str | None, unit: float) -> None:
     sample = gold()
-    model = None if formula is None else "logit"
+    options: dict[str, Any] = {} if formula is None else {"model": "logit"}
     one, other = (
-        lh.estimate(DATA, sample, formula, model=model, weights=(times * W).tolist())
+        lh.estimate(DATA, sample, formula, weights=(times * W).tolist(), **options)
         for times in (1.0, unit)
     )
     assert one.notes == other.notes
