@@ -23,7 +23,7 @@ from llamaherd.calls.chat.tool_calls import ToolAnswer, parse_tool_calls
 from llamaherd.calls.chat.tool_readers import tool_format_of
 from llamaherd.calls.structured.prompt import schema_prompt
 from llamaherd.calls.structured.shape import schema_text, shape_of
-from llamaherd.calls.structured.standalone import standalone
+from llamaherd.calls.structured.subschemas import standalone
 from llamaherd.engine.core import checks
 from llamaherd.engine.core.argument import Argument, Field
 from llamaherd.engine.core.errors import ChatTemplateError

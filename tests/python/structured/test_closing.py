@@ -10,7 +10,7 @@ import pytest
 import tiny_models
 from llamaherd.calls.structured.closing import closed
 from llamaherd.calls.structured.shape import shape_of
-from llamaherd.calls.structured.standalone import standalone
+from llamaherd.calls.structured.subschemas import standalone
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

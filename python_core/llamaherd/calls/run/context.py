@@ -121,6 +121,7 @@ class Context(Host):
         yarn_beta_slow: float | None = None,
         yarn_orig_ctx: int | None = None,
     ) -> None:
+        arguments = locals()  # before any other local variable
         if not isinstance(model, Model):
             raise ArgumentTypeError(
                 f"must be a llamaherd.Model, not {type(model).__name__}: "
@@ -129,33 +130,8 @@ class Context(Host):
                 argument="model",
             )
         model.check_generates()
-        checked = checked_settings(
-            {
-                "n_ctx": n_ctx,
-                "n_seq_max": n_seq_max,
-                "n_threads": n_threads,
-                "n_batch": n_batch,
-                "kv_layout": kv_layout,
-                "n_ubatch": n_ubatch,
-                "n_threads_batch": n_threads_batch,
-                "flash_attn": flash_attn,
-                "type_k": type_k,
-                "type_v": type_v,
-                "offload_kqv": offload_kqv,
-                "swa_full": swa_full,
-                "keep_prefixes": keep_prefixes,
-                "deterministic": deterministic,
-                "rope_scaling_type": rope_scaling_type,
-                "rope_freq_base": rope_freq_base,
-                "rope_freq_scale": rope_freq_scale,
-                "yarn_ext_factor": yarn_ext_factor,
-                "yarn_attn_factor": yarn_attn_factor,
-                "yarn_beta_fast": yarn_beta_fast,
-                "yarn_beta_slow": yarn_beta_slow,
-                "yarn_orig_ctx": yarn_orig_ctx,
-            },
-            model.context_defaults,
-        )
+        settings = {name: arguments[name] for name in _DEFAULTS}
+        checked = checked_settings(settings, model.context_defaults)
         if checked.sizes.deterministic:
             _warn_of_gpu(model)
         sizes = checked.sizes

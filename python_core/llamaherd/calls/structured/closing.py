@@ -12,8 +12,13 @@ from functools import lru_cache
 from typing import Any, NamedTuple
 
 from llamaherd.calls.structured.enforce import Enforced, SchemaError, enforced
-from llamaherd.calls.structured.standalone import standalone, token
-from llamaherd.calls.structured.subschemas import list_at, referred, subschemas
+from llamaherd.calls.structured.subschemas import (
+    list_at,
+    referred,
+    standalone,
+    subschemas,
+    token,
+)
 
 _VALUES = frozenset({"items", "additionalProperties", "unevaluatedItems"})
 _NAMED_VALUES = frozenset({"properties", "patternProperties", "$defs", "definitions"})
