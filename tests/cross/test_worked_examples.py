@@ -50,4 +50,4 @@ def test_scores_go_from_texts_to_regressions(smollm2_path: Path) -> None:
     assert "Krippendorff's alpha" in output
     assert "label waited" in output
     assert "visits label" in output
-    assert "(Egami et al. 2023)" in output
+    assert "(Egami et al. 2023; Egami et al. 2024)" in output
