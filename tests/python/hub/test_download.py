@@ -508,6 +508,7 @@ def test_redirects_lead_to_the_web_only(hub: Hub, to: str) -> None:
     hub.cdn = to
     with pytest.raises(lh.DownloadError, match="unsupported protocol"):
         get(f"{hub.url}/{REPO}/resolve/main/tiny-Q8_0.gguf")
+    assert len(hub.gets()) == 1  # not tried again
 
 
 # ---- hostile servers ------------------------------------------------------------------
