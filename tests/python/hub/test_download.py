@@ -12,6 +12,7 @@ import subprocess
 import sys
 import threading
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -19,7 +20,7 @@ import httpx
 import llamaherd as lh
 import pytest
 from hub_server import COMMIT, Hub, serving, sha256
-from llamaherd.engine.hub import download, fetch, web
+from llamaherd.engine.hub import download, fetch
 from llamaherd.engine.hub.progress import Cancelled, FetchMeter, FetchOptions
 from llamaherd.engine.memory import hardware
 
@@ -317,9 +318,6 @@ def test_wrong_content_is_removed(hub: Hub, cache: Path) -> None:
         get(f"{SOURCE}:Q4_K_M")
     assert parts(cache) == []
     assert list(cache.rglob("*.gguf")) == []
-    # The hub also states the hash for a plain address.
-    with pytest.raises(lh.DownloadError, match="It was removed"):
-        get(f"{hub.url}/{REPO}/resolve/main/tiny-Q8_0.gguf")
     hub.lie = False
     assert get(f"{SOURCE}:Q4_K_M").read_bytes() == Q4
 
@@ -508,30 +506,12 @@ def test_other_hosts_never_see_the_token(
 @pytest.mark.parametrize("to", ["file:///etc/passwd", "ftp://example.org/x.gguf"])
 def test_redirects_lead_to_the_web_only(hub: Hub, to: str) -> None:
     hub.cdn = to
-    with pytest.raises(lh.DownloadError, match=r"is not an address that|is not allowed"):
+    with pytest.raises(lh.DownloadError, match="unsupported protocol"):
         get(f"{hub.url}/{REPO}/resolve/main/tiny-Q8_0.gguf")
+    assert len(hub.gets()) == 1  # not tried again
 
 
 # ---- hostile servers ------------------------------------------------------------------
-
-
-def test_a_body_without_end_does_not_fill_the_machine(
-    hub: Hub, cache: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    hub.by_target = {"/file.gguf": Q8}
-    hub.stated = False
-    monkeypatch.setattr(download, "_UNSIZED", 1_000_000)
-    with monkeypatch.context() as memory:
-        memory.setattr(hardware, "available_memory", lambda: 130_000_000)
-        with pytest.raises(lh.ModelLoadError, match=r"does not fit .* Use a smaller"):
-            get(f"{hub.url}/file.gguf")
-    with monkeypatch.context() as disk:
-        usage = type("Usage", (), {"free": 100_000})
-        disk.setattr(download.shutil, "disk_usage", lambda _path: usage)
-        with pytest.raises(lh.DownloadError, match="has 0 MB free, but 1 MB remain"):
-            get(f"{hub.url}/file.gguf")
-    assert list(cache.rglob("*.gguf")) == []
-    assert get(f"{hub.url}/file.gguf").read_bytes() == Q8
 
 
 def test_another_length_than_the_hub_s_is_refused(hub: Hub, cache: Path) -> None:
@@ -561,21 +541,21 @@ def test_a_compressed_body_is_not_unpacked(hub: Hub) -> None:
 def test_redirects_have_an_end(hub: Hub) -> None:
     hub.by_target = {"/file.gguf": Q4}
     hub.odd = {"Location": "/file.gguf"}
-    with pytest.raises(lh.DownloadError, match="redirects more than 10 times"):
+    with pytest.raises(lh.DownloadError, match="maximum allowed redirects"):
         get(f"{hub.url}/file.gguf")
 
 
-def test_no_redirect_leads_from_https_to_http() -> None:
+def test_no_redirect_leads_from_https_to_http(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     def answer(request: httpx.Request) -> httpx.Response:
         assert request.url.scheme == "https"
         return httpx.Response(302, headers={"Location": "http://example.org/b.gguf"})
 
-    with (
-        httpx.Client(transport=httpx.MockTransport(answer)) as client,
-        pytest.raises(lh.DownloadError, match="redirects from https to http"),
-        web.answer(client, "https://example.org/a.gguf", {}),
-    ):
-        pass
+    opened = partial(httpx.Client, transport=httpx.MockTransport(answer))
+    monkeypatch.setattr(httpx, "Client", opened)
+    with pytest.raises(lh.DownloadError, match="redirects from https to http"):
+        get("https://example.org/a.gguf")
 
 
 def test_no_log_contains_the_secrets_of_an_address(

@@ -10,7 +10,7 @@ from llamaherd.coding.annotation.spans import spans_of_cell
 from llamaherd.coding.reports.report_data import read_report
 from llamaherd.coding.selection import compare
 from llamaherd.engine.hub.cache import list_ollama_models, note_of, note_path
-from llamaherd.engine.hub.download import FileRequest, _state_of, _state_path
+from llamaherd.engine.hub.download import FileRequest
 from llamaherd.optimize import fastest_files
 from llamaherd.server.tools import ToolUse
 
@@ -50,8 +50,8 @@ def test_damaged_records_count_as_missing(tmp_path: Path) -> None:
     note_path(path).write_text(DEEP)
     assert note_of(path) == {}
     request = FileRequest(url="https://example.org/x", target=path, source="x")
-    _state_path(request.part).write_text(DEEP)
-    assert _state_of(request.part, request) == {}
+    request.state_path.write_text(DEEP)
+    assert request.state() == {}
     (tmp_path / fastest_files._RESULT).write_text(DEEP)
     assert fastest_files.look(path, tmp_path) is None
 
