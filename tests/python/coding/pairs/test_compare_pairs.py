@@ -39,10 +39,9 @@ def found(context: lh.Context) -> lh.types.PairComparison:
 
 
 def work(**fields: Any) -> PairWork:
-    texts = tuple(TEXTS.values())
-    made: dict[str, Any] = {"texts": texts, "labels": LABELS, "layout": LAYOUT}
-    counts = {"n_pairs": 10, "design": "random", "seed": 1, "level": 0.95}
-    return PairWork(**{**made, "names": tuple(TEXTS), **counts, **fields})
+    texts = {"texts": tuple(TEXTS.values()), "names": tuple(TEXTS), "labels": LABELS}
+    design = {"n_pairs": 10, "design": "random", "seed": 1, "level": 0.95}
+    return PairWork(**{"layout": LAYOUT, **texts, **design, **fields})
 
 
 def test_a_pair_is_scored_in_both_orders(
