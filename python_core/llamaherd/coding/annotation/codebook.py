@@ -6,7 +6,11 @@ import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, fields
+from functools import cache
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+import yaml
 
 from llamaherd.coding.annotation.answer_types import (
     JOINED,
@@ -19,18 +23,23 @@ from llamaherd.coding.annotation.codebook_checks import (
     check_fields,
     not_blank,
 )
-from llamaherd.coding.annotation.prompt_texts import words_of
 from llamaherd.coding.annotation.scales import NumberScale, numbers_of
 from llamaherd.engine.core import checks
 from llamaherd.engine.core.argument import Argument, Field
 from llamaherd.engine.core.declaration import suggests_names
-from llamaherd.engine.core.errors import ArgumentTypeError
+from llamaherd.engine.core.errors import ArgumentError, ArgumentTypeError
 from llamaherd.engine.core.phrases import MOST_ROWS, first_rows
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
+
     from llamaherd.coding.annotation.answer_types import AnswerType, Kind
 
 _FORMAT = 1  # version of the hashed content
+# Words that another language may omit; the English words are then used.
+_OPTIONAL = frozenset({"quote"})
+# words that only some codebooks need
+_OF_TYPES = frozenset(("number", "numbers", "scale"))
 
 
 @suggests_names
@@ -341,3 +350,45 @@ def _example_dict(example: Example) -> dict[str, Any]:
 def checked_codebook(codebook: object) -> Codebook:
     """Return the codebook, or raise a TypeError that names the argument."""
     return checks.instance("codebook", codebook, Codebook, "a Codebook")
+
+
+@cache
+def fixed_words() -> dict[str, dict[str, str]]:
+    """Return the fixed words of prompts by language and key, from `words.yaml`."""
+    text = Path(__file__).with_name("words.yaml").read_text(encoding="utf-8")
+    words: dict[str, dict[str, str]] = yaml.safe_load(text)
+    return words
+
+
+def words_of(
+    language: str | None, user_words: Mapping[str, str] | None, more: Collection[str] = ()
+) -> dict[str, str]:
+    """Return all fixed words of a codebook; `more` are the keys that its type needs."""
+    languages = fixed_words()
+    keys = tuple(languages["en"])
+    checked_words = dict(user_words or {})
+    for key, word in checked_words.items():
+        if key not in keys:
+            raise ArgumentError(
+                f"must have names among {', '.join(map(repr, keys))}, not "
+                f"{checks.shown(key)}",
+                argument="words",
+                code="unknown_argument",
+            )
+        checked_words[key] = checks.text(Argument("words", (key,)), word)
+    english = {key: languages["en"][key] for key in _OPTIONAL}
+    defaults = languages.get(language or "en", english)
+    words = {key: checked_words.get(key, defaults.get(key, "")) for key in keys}
+    needed = [key for key in keys if key not in _OF_TYPES or key in more]
+    missing = [key for key in needed if key not in checked_words and key not in defaults]
+    if missing:
+        raise ArgumentError(
+            f"must be one of {', '.join(map(repr, languages))}, not "
+            f"{checks.shown(language)}, unless words contains "
+            f"{', '.join(map(repr, missing))}",
+            argument="language",
+            code="unknown_choice",
+        )
+    if language is None and "told" not in checked_words:
+        words["told"] = ""
+    return words

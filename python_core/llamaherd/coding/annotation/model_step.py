@@ -2,32 +2,48 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+import json
+from dataclasses import asdict, replace
+from functools import cached_property
+from itertools import accumulate
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from llamaherd.calls.api.classify import prepare_classify
+from llamaherd.calls.api.generate import prepare_generate
 from llamaherd.calls.asks.calibration import calibrate_batch, calibrate_contextual
-from llamaherd.calls.structured.quotable import Quoted, shifted
-from llamaherd.coding.annotation.answers import BLANK, no_answers
-from llamaherd.coding.annotation.asking import Asking
-from llamaherd.coding.annotation.columns import CodedRows, as_results
-from llamaherd.coding.annotation.steps import MODEL, Step
-from llamaherd.engine.core.errors import (
-    CANCELLED,
-    code_of,
-    is_cancelled,
+from llamaherd.calls.asks.options import ClassifyOptions, GenerateOptions, PromptOptions
+from llamaherd.calls.asks.rendering import notice_thinking
+from llamaherd.calls.asks.requests import place_of
+from llamaherd.calls.run.host import Elsewhere
+from llamaherd.calls.structured.quotable import Quoted, QuoteRule, shifted
+from llamaherd.calls.structured.quoting import KEYWORD, text_has_quotes
+from llamaherd.coding.annotation.answers import (
+    BLANK,
+    answers_of_classes,
+    answers_of_split,
+    answers_of_texts,
+    no_answers,
 )
+from llamaherd.coding.annotation.columns import CodedRows, as_results
+from llamaherd.coding.annotation.prompts import frame_of
+from llamaherd.coding.annotation.steps import MODEL, Step
+from llamaherd.coding.annotation.texts import parts_of
+from llamaherd.engine.core.errors import CANCELLED, code_of, is_cancelled
+from llamaherd.engine.core.sampling import SamplingParams
+from llamaherd.engine.core.thinking import Thinking
+from llamaherd.engine.native.shim import derive_seed
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from llamaherd.calls.asks.calibration import Calibration
+    from llamaherd.calls.asks.keywords import SamplingSettings
+    from llamaherd.calls.journal.journal import Journal
     from llamaherd.calls.run.host import Host
     from llamaherd.calls.run.hosted import LoopCall
     from llamaherd.calls.run.job import Job
     from llamaherd.coding.annotation.answers import Answers
-    from llamaherd.coding.annotation.asking import Part
     from llamaherd.coding.annotation.call_sequence import CallSequence
-    from llamaherd.coding.annotation.prompts import Frame
     from llamaherd.coding.annotation.settings import CodingWork
     from llamaherd.coding.annotation.texts import Integers
 
@@ -39,6 +55,20 @@ if TYPE_CHECKING:
 BLOCK = 2048
 # Content-free texts, from Zhao et al. 2021 (arXiv 2102.09690).
 CONTENT_FREE = ("N/A", "[MASK]", "")
+# Default number of tokens of a part. The cost of attention grows with the square of a
+# part's length; with parts as long as the context, coding took several times as long.
+PART = 2048
+_SLACK = 8  # tokens: a prompt may have more tokens than its pieces together
+_MARKERS = 64  # maximum number of tokens around a thought
+_LABEL = 64  # maximum number of tokens of the label before a quote, with its fixed words
+_SPECIAL = 16  # maximum number of tokens of a scored answer
+
+
+class Part(NamedTuple):
+    """Part of a text that is sent to the model."""
+
+    text: str
+    start: int  # position in the whole text
 
 
 class _Block(NamedTuple):
@@ -61,6 +91,7 @@ class ModelStep(Step):
     Attributes:
         calibration: Calibration of the probabilities; None without calibration.
         unquoted: Reasons why labels have no quote.
+        around: Parts of the prompt before and after each text.
     """
 
     def __init__(
@@ -78,11 +109,12 @@ class ModelStep(Step):
         super().__init__(name, at, texts, answers)
         self.calibration: Calibration | None = None
         self.unquoted: list[str] = []
+        self.around = frame_of(work.codebook, chat=work.settings.chat)
         self._calls = calls
         self._context = context
         self._work = work
         self._rows = rows
-        self._asking = Asking(context, work)
+        self._n_asked = 0  # number of prompts of earlier calls
 
     @property
     def by(self) -> str:
@@ -92,22 +124,19 @@ class ModelStep(Step):
     @property
     def n_a_text(self) -> int:
         """Number of prompts for each text."""
-        return self._asking.n_a_text
-
-    @property
-    def around(self) -> Frame:
-        """Parts of the prompt before and after each text."""
-        return self._asking.around
+        return len(self.around.after)
 
     def check(self) -> None:
         """Raise an error for invalid settings or labels before anything runs."""
-        self._asking.check()
+        self._prepared([], None)
+        if not isinstance(self._context, Elsewhere):
+            notice_thinking(self._context.model, PromptOptions(**self._rendering))
 
     def run(self) -> None:
         """Fit the calibration, run the blocks and let the model quote."""
         is_asked = self._work.settings.calibrate == "contextual"
         if is_asked and self.calibration is None and self.texts:
-            block = self._prepared(CONTENT_FREE)
+            block = self._block(CONTENT_FREE)
             results = self._calls.results(self._started(block.call, 0))
             self._calls.raise_error()
             if self._calls.is_over:
@@ -142,7 +171,7 @@ class ModelStep(Step):
             if self._calls.is_over:
                 break
             try:
-                block = self._prepared(self.texts[start : start + size], start)
+                block = self._block(self.texts[start : start + size], start)
             except BaseException:
                 if running is not None:
                     running[1].cancel()
@@ -154,11 +183,11 @@ class ModelStep(Step):
         if running is not None:
             self._store(*running)
 
-    def _prepared(self, texts: Sequence[str], start: int = 0) -> _Block:
+    def _block(self, texts: Sequence[str], start: int = 0) -> _Block:
         """Prepare a block of texts."""
-        parts = [self._asking.parts(text) for text in texts]
+        parts = [self._parts(text) for text in texts]
         sent = [part.text for text_parts in parts for part in text_parts]
-        return _Block(start, parts, self._asking.call(sent, self._calls.journal))
+        return _Block(start, parts, self._call(sent))
 
     def _started(self, call: LoopCall[Any], n_prompts: int) -> Job[Any]:
         return self._calls.start(call, n_prompts, self._context)
@@ -167,7 +196,7 @@ class ModelStep(Step):
         """Wait for the running block and store its answers."""
         results = self._calls.results(job)
         try:
-            answers = self._asking.answers(results, block.parts)
+            answers = self._answers_of(results, block.parts)
         except Exception:
             self._calls.raise_error()  # its results were not converted
             raise
@@ -188,15 +217,13 @@ class ModelStep(Step):
                 break
             block = labelled[start : start + BLOCK]
             parts = [
-                self._asking.parts(self.texts[i])[
+                self._parts(self.texts[i])[
                     0 if best is None else int(best[i, names.index(label)])
                 ]
                 for i, label in block
             ]
-            call = self._asking.quoting(
-                [part.text for part in parts],
-                [label for _, label in block],
-                self._calls.journal,
+            call = self._quoting(
+                [part.text for part in parts], [label for _, label in block]
             )
             results = self._calls.results(self._started(call, len(block)))
             for (i, _), part, result in zip(block, parts, results, strict=True):
@@ -205,6 +232,154 @@ class ModelStep(Step):
                 elif result.error is not None and not is_cancelled(result.error):
                     self.unquoted.append(result.error)
         self._calls.expect(0)
+
+    def _call(self, texts: Sequence[str]) -> LoopCall[Any]:
+        """Prepare the call that labels these texts or parts of texts."""
+        prompts = self.around.prompts(texts)
+        call = self._prepared(prompts, self._calls.journal, texts)
+        self._n_asked += len(prompts)
+        return call
+
+    def _quoting(self, texts: Sequence[str], labels: Sequence[str]) -> LoopCall[Any]:
+        """Prepare the call that quotes the passages that support the labels of texts."""
+        settings, fixed = self._work.settings, self._work.codebook.fixed
+        rule = QuoteRule() if settings.evidence is None else settings.evidence
+        prompts = [
+            f"{self.around.before}{text}\n{fixed['answer']}: {label}\n{fixed['quote']}:"
+            for text, label in zip(texts, labels, strict=True)
+        ]
+        params = [
+            SamplingParams(
+                temperature=settings.temperature,
+                schema={"type": "string", KEYWORD: asdict(rule)},
+                quote_from=text,
+                # A token has at least one byte, so no quote needs more tokens.
+                max_tokens=min(settings.max_tokens, len(json.dumps(text)) + 2),
+            )
+            for text in texts
+        ]
+        options = GenerateOptions(
+            params=params,
+            sampling={"seed": self._seed()},
+            show_schema=False,
+            **{**self._rendering, "thinking": False if settings.thinks else None},
+        )
+        places = list(map(place_of, prompts)) if self._work.is_piece else None
+        self._n_asked += len(prompts)
+        return prepare_generate(
+            self._context, prompts, options, journal=self._calls.journal, places=places
+        ).call
+
+    def _answers_of(
+        self,
+        results: Any,  # noqa: ANN401 - of calls of both kinds
+        parts: Sequence[Sequence[Part]],
+    ) -> Answers:
+        """Convert the results of a call to answers per text, from the parts of each."""
+        codebook, settings = self._work.codebook, self._work.settings
+        if settings.method == "classify":
+            answers = answers_of_classes(results, self.n_a_text)
+        else:
+            starts = [part.start for parts_of_text in parts for part in parts_of_text]
+            answers = answers_of_texts(results, codebook, starts)
+        n_parts = list(map(len, parts))
+        return answers_of_split(answers, n_parts, settings.split, codebook.names)
+
+    def _parts(self, text: str) -> list[Part]:
+        """Return the parts of a text to send to the model; one without `split`."""
+        settings = self._work.settings
+        if settings.split is None:
+            return [Part(text, 0)]
+        n_tokens, room = settings.part_tokens, settings.part_tokens
+        if n_tokens is None or room is None:
+            n_tokens, room = min(self._room, PART), self._room
+        texts = parts_of(self._context.model, text, n_tokens, room)
+        starts = accumulate(map(len, texts[:-1]), initial=0)
+        parts = list(map(Part, texts, starts))
+        if settings.split == "first":
+            return parts[:1]
+        return parts[-1:] if settings.split == "last" else parts
+
+    def _prepared(
+        self, prompts: list[str], journal: Journal | None, texts: Sequence[str] = ()
+    ) -> LoopCall[Any]:
+        settings, codebook = self._work.settings, self._work.codebook
+        fixed = codebook.fixed
+        is_several = codebook.kind.is_several
+        choices = [fixed["yes"], fixed["no"]] if is_several else list(codebook.names)
+        places = list(map(place_of, prompts)) if self._work.is_piece else None
+        if settings.method == "classify":
+            options = ClassifyOptions(
+                labels=choices,
+                normalize=settings.normalize,
+                pmi_prompt=self.around.before.rstrip(" ") + self.around.after[0],
+                on_error=settings.on_error,
+                n_thoughts=settings.n_thoughts,
+                seed=self._seed(),
+                **self._rendering,
+            )
+            scored = prepare_classify(
+                self._context, prompts, options, journal=journal, places=places
+            )
+            return scored.call
+        sampling_settings: SamplingSettings = {
+            "temperature": settings.temperature,
+            "seed": self._seed(),
+        }
+        if codebook.kind.is_generated:
+            schema = codebook.written_schema
+            sampling_settings["schema"] = schema
+            if texts and text_has_quotes(schema):
+                quoted: Any = list(texts)  # one for each prompt
+                sampling_settings["quote_from"] = quoted
+            sampling_settings["max_tokens"] = settings.max_tokens
+        else:
+            sampling_settings["choices"] = choices
+        generation = prepare_generate(
+            self._context,
+            prompts,
+            GenerateOptions(
+                sampling=sampling_settings,
+                on_error=settings.on_error,
+                show_schema=False,  # the codebook's prompt describes the fields
+                **self._rendering,
+            ),
+            journal=journal,
+            places=places,
+        )
+        return generation.call
+
+    @property
+    def _rendering(self) -> dict[str, Any]:
+        """Options of the chat template, and the system message."""
+        return {**self._work.settings.rendering, "system": self.around.system}
+
+    def _seed(self) -> int:
+        """Return the seed of the next call; equal seeds would repeat the same draws."""
+        seed = self._work.settings.seed
+        if self._work.is_piece or not self._n_asked:
+            return seed
+        return derive_seed(seed, self._n_asked)
+
+    @cached_property
+    def _room(self) -> int:
+        """Return the maximum number of tokens of a text, without prompt and answer."""
+        settings = self._work.settings
+        options = self._context.options
+        room = self._context.model.n_ctx_train
+        n_ctx, n_seq_max = options["n_ctx"], options["n_seq_max"]
+        if isinstance(n_ctx, int):
+            is_shared = options["kv_layout"] != "per_sequence"
+            several = n_seq_max if isinstance(n_seq_max, int) and not is_shared else 1
+            room = min(room, n_ctx // several)
+        answer = settings.max_tokens if settings.method == "generate" else _SPECIAL
+        if settings.evidence is not None:
+            answer += settings.max_tokens + _LABEL
+        if isinstance(settings.thinking, Thinking):
+            answer += settings.thinking.budget + len(settings.thinking.message) + _MARKERS
+        around = self._prepared(self.around.prompts([""])[:1], None)
+        n_around = around.progress.n_prompt_tokens_total
+        return max(1, room - n_around - answer - _SLACK)
 
 
 def is_failure(error: str | None) -> bool:

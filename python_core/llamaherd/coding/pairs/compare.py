@@ -19,12 +19,14 @@ from llamaherd.coding.annotation.call_sequence import CallSequence
 from llamaherd.coding.pairs.comparison import comparison_of
 from llamaherd.coding.pairs.design import (
     DESIGNS,
+    FIELD,
+    LAYOUT,
     PAIRS_A_TEXT,
     ComparedPair,
     PairDesign,
+    PairWork,
     n_pairs_of,
 )
-from llamaherd.coding.pairs.question import LABELS, LAYOUT, PairQuestion, PairWork
 from llamaherd.coding.statistics.intervals import LEVEL, level_of
 from llamaherd.engine.core import checks
 from llamaherd.engine.core.argument import Argument
@@ -47,6 +49,8 @@ if TYPE_CHECKING:
     from llamaherd.engine.loop.threaded import ThreadedLoop
 
 
+LABELS = ("A", "B")
+_NEEDED = ("question", "first", "second")  # fields of a layout
 _LEAST = -700.0  # lower bound of log-probabilities, so that log-odds are finite
 
 
@@ -97,9 +101,8 @@ class PairRun(CallSequence):
     # ---- private ----
 
     def _call(self, pairs: Sequence[Pair]) -> LoopCall[ClassifyResults]:
-        texts, question = self._work.texts, self._work.question
         orders = [order for i, j in pairs for order in ((i, j), (j, i))]
-        prompts = [question.prompt(texts[i], texts[j]) for i, j in orders]
+        prompts = [self._work.prompt(i, j) for i, j in orders]
         options = replace(self._options, journal=None)
         return prepare_classify(self.context, prompts, options, journal=self.journal).call
 
@@ -244,9 +247,9 @@ def _prepared(  # noqa: PLR0917 - the arguments of compare_pairs
     settings: Mapping[str, Any],
 ) -> PairRun:
     names, values = _named(texts)
-    pair_question = PairQuestion.of(question, labels, layout)
+    asked, pair_labels, form = _checked_question(question, labels, layout)
     options = ClassifyOptions.of(
-        PairSettings, settings, labels=list(pair_question.labels), on_error="continue"
+        PairSettings, settings, labels=list(pair_labels), on_error="continue"
     )
     most = n_pairs_of(len(values))
     if n_pairs is None:
@@ -256,7 +259,9 @@ def _prepared(  # noqa: PLR0917 - the arguments of compare_pairs
     work = PairWork(
         texts=values,
         names=names,
-        question=pair_question,
+        question=asked,
+        labels=pair_labels,
+        layout=form,
         n_pairs=number,
         design=checks.choice("design", design, DESIGNS),
         seed=options.seed,
@@ -265,6 +270,35 @@ def _prepared(  # noqa: PLR0917 - the arguments of compare_pairs
     run = PairRun(open_context(context), work, options)
     run.check()
     return run
+
+
+def _checked_question(
+    question: object, labels: object, layout: object
+) -> tuple[str, tuple[str, str], str]:
+    """Check question, labels and layout of prompts."""
+    text = checks.text("question", question)
+    if not text.strip():
+        raise ArgumentError("must not be blank", argument="question", code="empty")
+    if isinstance(labels, str) or not isinstance(labels, Sequence):
+        raise ArgumentTypeError(
+            f"must be two texts, not {checks.shown(labels)}", argument="labels"
+        )
+    names = [checks.text("labels", label) for label in labels]
+    if len(names) != 2 or names[0] == names[1] or not all(map(str.strip, names)):
+        raise ArgumentError(
+            f"must be two different texts, not {checks.shown(names)}",
+            argument="labels",
+        )
+    form = checks.text("layout", layout)
+    there = set(FIELD.findall(form))
+    missing = [f"{{{name}}}" for name in _NEEDED if name not in there]
+    if missing:
+        raise ArgumentError(
+            f"must have {', '.join(missing)}, not {checks.quoted(form)}",
+            argument="layout",
+            code="missing",
+        )
+    return text, (names[0], names[1]), form
 
 
 def _named(texts: object) -> tuple[tuple[str, ...], tuple[str, ...]]:

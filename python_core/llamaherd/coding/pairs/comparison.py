@@ -26,8 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from llamaherd.coding.pairs.bradley_terry import StrengthFit
-    from llamaherd.coding.pairs.design import PairDesign
-    from llamaherd.coding.pairs.question import PairWork
+    from llamaherd.coding.pairs.design import PairDesign, PairWork
     from llamaherd.coding.statistics.sampling import Floats, Ints
 
 note = Notes("llamaherd.coding.pairs")
@@ -309,7 +308,7 @@ def comparison_of(
     comparison = PairComparison(
         strengths=tuple(strengths),
         pairs=tuple(design.results),
-        question=work.question.question,
+        question=work.question,
         level=work.level,
         design=work.design,
         seed=work.seed,

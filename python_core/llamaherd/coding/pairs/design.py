@@ -1,7 +1,8 @@
-"""Rounds of pairs, their results, and the fit of strengths to the results."""
+"""Pairs to compare: their prompts, their rounds, and the fit of strengths to results."""
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
@@ -25,6 +26,44 @@ Design = Literal["adaptive", "random"]
 DESIGNS: tuple[Design, ...] = ("adaptive", "random")
 PAIRS_A_TEXT = 6  # default number of pairs for each text
 _CYCLES = 2  # number of random cycles at the start
+LAYOUT = """\
+{question}
+
+Text {a}:
+{first}
+
+Text {b}:
+{second}
+
+Answer with exactly one letter, {a} or {b}.
+Answer:"""
+FIELD = re.compile(r"\{(question|first|second|a|b)\}")  # of a layout
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PairWork:
+    """Checked arguments of a comparison in pairs; see `compare_pairs`."""
+
+    texts: tuple[str, ...]
+    names: tuple[str, ...]
+    question: str
+    labels: tuple[str, str]
+    layout: str
+    n_pairs: int
+    design: Design
+    seed: int
+    level: float
+
+    def prompt(self, first: int, second: int) -> str:
+        """Return the prompt for two texts; braces within texts are not replaced."""
+        fields = {
+            "question": self.question,
+            "first": self.texts[first],
+            "second": self.texts[second],
+            "a": self.labels[0],
+            "b": self.labels[1],
+        }
+        return FIELD.sub(lambda field: fields[field[1]], self.layout)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

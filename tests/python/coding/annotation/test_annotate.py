@@ -277,7 +277,7 @@ def test_ctrl_c_keeps_what_is_done(
     monkeypatch.setattr(model_step, "BLOCK", 1)
     data = {"text": [f"Text {i}." for i in range(200)]}
 
-    prepared = ModelStep._prepared
+    prepared = ModelStep._block
 
     def hold(step: ModelStep, texts: Sequence[str], start: int) -> object:
         calls = step._calls
@@ -289,7 +289,7 @@ def test_ctrl_c_keeps_what_is_done(
         if progress.n_done >= 3:
             raise KeyboardInterrupt
 
-    monkeypatch.setattr(ModelStep, "_prepared", hold)
+    monkeypatch.setattr(ModelStep, "_block", hold)
     with pytest.raises(lh.Interrupted) as interrupted:
         lh.annotate(data, "text", TOPICS, context, progress=stop)
     coded = interrupted.value.results

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from llamaherd.calls.journal.journal import Journal
 from llamaherd.calls.run.call import Call
-from llamaherd.coding.annotation import asking, call_sequence, model_step, texts
+from llamaherd.coding.annotation import call_sequence, model_step, texts
 from llamaherd.coding.annotation.texts import parts_of
 from waiting import wait_until
 
@@ -56,7 +56,7 @@ def test_blocks_do_not_draw_alike(
     context: lh.Context, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     seeds: list[int] = []
-    prepare = asking.prepare_generate
+    prepare = model_step.prepare_generate
 
     def spy(
         ctx: lh.Context, prompts: list[str], options: GenerateOptions, **more: Any
@@ -66,7 +66,7 @@ def test_blocks_do_not_draw_alike(
         return prepare(ctx, prompts, options, **more)
 
     monkeypatch.setattr(model_step, "BLOCK", 1)
-    monkeypatch.setattr(asking, "prepare_generate", spy)
+    monkeypatch.setattr(model_step, "prepare_generate", spy)
     for _ in range(2):
         lh.annotate(
             DATA, "text", TOPICS, context, method="generate", temperature=1.0, seed=7
@@ -81,7 +81,7 @@ def test_a_block_is_prepared_while_the_last_one_runs(
 ) -> None:
     """The next block must not start, because results would then depend on timing."""
     n_running, most, n_prepared = 0, 0, 0
-    steps, prepare = Call.steps, asking.prepare_classify
+    steps, prepare = Call.steps, model_step.prepare_classify
     is_prepared = threading.Event()
 
     def spy_prepare(*args: Any, **more: Any) -> Any:
@@ -105,7 +105,7 @@ def test_a_block_is_prepared_while_the_last_one_runs(
 
     waited: list[bool] = []
     monkeypatch.setattr(Call, "steps", spy_steps)
-    monkeypatch.setattr(asking, "prepare_classify", spy_prepare)
+    monkeypatch.setattr(model_step, "prepare_classify", spy_prepare)
     monkeypatch.setattr(model_step, "BLOCK", 3)
     data = {"text": [f"Text {i}." for i in range(20)]}
     blocks = lh.annotate(data, "text", TOPICS, context)
@@ -154,7 +154,7 @@ def test_a_journal_is_opened_once_for_all_blocks(
 def test_what_runs_is_stored_though_the_next_block_cannot_be_made(
     context: lh.Context, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    prepare, n_prepared = asking.prepare_classify, 0
+    prepare, n_prepared = model_step.prepare_classify, 0
 
     def refuse(*args: Any, **more: Any) -> Any:
         nonlocal n_prepared
@@ -163,7 +163,7 @@ def test_what_runs_is_stored_though_the_next_block_cannot_be_made(
             raise MemoryError("too many texts")
         return prepare(*args, **more)
 
-    monkeypatch.setattr(asking, "prepare_classify", refuse)
+    monkeypatch.setattr(model_step, "prepare_classify", refuse)
     monkeypatch.setattr(model_step, "BLOCK", 50)
     monkeypatch.setattr(call_sequence, "Journal", SpiedJournal)
     monkeypatch.setattr(SpiedJournal, "told", [])
@@ -269,7 +269,7 @@ def test_long_texts_are_tokenized_in_pieces(
 def test_parts_are_short_though_there_is_room(
     context: lh.Context, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(asking, "PART", 100)
+    monkeypatch.setattr(model_step, "PART", 100)
     fits, long = "The team won. " * 10, "The team won. " * 400
     data = {"text": [fits, long]}
     coded = lh.annotate(data, "text", TOPICS, context, split="mean")

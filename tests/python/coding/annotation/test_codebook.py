@@ -10,8 +10,8 @@ import llamaherd as lh
 import pytest
 from llamaherd import _r
 from llamaherd.calls.structured.prompt import JSON_ONLY
+from llamaherd.coding.annotation.codebook import fixed_words
 from llamaherd.coding.annotation.codebook_file import codebook_of_yaml, codebook_yaml
-from llamaherd.coding.annotation.prompt_texts import fixed_words
 from llamaherd.coding.annotation.prompts import frame_of
 
 if TYPE_CHECKING:

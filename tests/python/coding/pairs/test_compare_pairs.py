@@ -10,7 +10,8 @@ import llamaherd as lh
 import numpy as np
 import pandas as pd
 import pytest
-from llamaherd.coding.pairs.question import PairQuestion
+from llamaherd.coding.pairs.compare import LABELS
+from llamaherd.coding.pairs.design import LAYOUT, PairWork
 from same_results import same_results
 
 if TYPE_CHECKING:
@@ -37,14 +38,21 @@ def found(context: lh.Context) -> lh.types.PairComparison:
     return lh.compare_pairs(TEXTS, QUESTION, context)
 
 
+def work(**fields: Any) -> PairWork:
+    texts = {"texts": tuple(TEXTS.values()), "names": tuple(TEXTS), "labels": LABELS}
+    design = {"n_pairs": 10, "design": "random", "seed": 1, "level": 0.95}
+    return PairWork(**{"layout": LAYOUT, **texts, **design, **fields})
+
+
 def test_a_pair_is_scored_in_both_orders(
     context: lh.Context, found: lh.types.PairComparison
 ) -> None:
-    names = list(TEXTS)
-    asked = PairQuestion(question=QUESTION)
+    asked = work(question=QUESTION)
     pair = found.pairs[0]
-    texts = [TEXTS[names[i]] for i in (pair.first, pair.second)]
-    prompts = [asked.prompt(*texts), asked.prompt(*reversed(texts))]
+    prompts = [
+        asked.prompt(pair.first, pair.second),
+        asked.prompt(pair.second, pair.first),
+    ]
     scored = lh.classify_parallel(context, prompts, ["A", "B"])
     odds = scored.logprobs[:, 0] - scored.logprobs[:, 1]
     assert pair.forward == pytest.approx(odds[0], abs=0.01)
@@ -116,10 +124,11 @@ def test_a_pair_that_fails_is_left_out(context: lh.Context) -> None:
 
 
 def test_braces_and_marks_in_texts_are_text() -> None:
-    asked = PairQuestion.of(
-        "Q {first}?", ["1", "2"], "{question}|{a}:{first}|{b}:{second}"
+    layout = "{question}|{a}:{first}|{b}:{second}"
+    asked = work(
+        question="Q {first}?", labels=("1", "2"), layout=layout, texts=("{second}", r"\1")
     )
-    assert asked.prompt("{second}", r"\1") == r"Q {first}?|1:{second}|2:\1"
+    assert asked.prompt(0, 1) == r"Q {first}?|1:{second}|2:\1"
 
 
 @pytest.mark.parametrize(

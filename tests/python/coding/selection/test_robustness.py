@@ -8,9 +8,8 @@ from typing import Any
 import llamaherd as lh
 import numpy as np
 import pytest
-from llamaherd.coding.selection.robustness import drawn_rows
+from llamaherd.coding.selection.robustness import drawn_rows, variants_of
 from llamaherd.coding.selection.robustness_result import compared
-from llamaherd.coding.selection.variants import variants_of
 
 BOOK = lh.Codebook("Which topic?", {"a": "x", "b": "y", "c": ""})
 OTHER = lh.Codebook("Say the topic.", ["c", "b", "a"])
