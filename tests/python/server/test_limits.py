@@ -101,8 +101,8 @@ def test_a_body_that_never_ends_is_refused(fake: FakeContext) -> None:
 
 def test_the_bodies_of_all_requests_are_limited(fake: FakeContext) -> None:
     """Short bodies pass; long ones wait for memory until others are answered."""
-    size = 40_000
-    long = {"prompt": "a" * (size - 100), "max_tokens": 1}
+    long = {"prompt": "a" * 40_000, "max_tokens": 1}
+    size = len(json.dumps(long))
     fake.may_run.clear()
     with served(fake, max_body=size) as client:
         links = [client.connect("/generate", long) for _ in range(64)]
