@@ -96,15 +96,16 @@ class Endpoint(ABC):
     ) -> None:
         is_background = record.is_background
         parsing = self._shared.threads.pool("parse", is_background=is_background)
+        most = self._shared.max_body
         try:
-            fields, n_bytes = await read_object(
-                scope, receive, self._shared.max_body, parsing
-            )
-            if is_background and "priority" in self._fields:
-                fields["priority"] = LAST_PRIORITY
-            with nullcontext() if is_background else self._shared.queue.slot():
-                request = JsonRequest(fields, n_bytes, record, receive, send)
-                await self.answer(request)
+            # Bodies of batches are in memory already.
+            with nullcontext() if is_background else self._shared.bodies.body() as hold:
+                fields, n_bytes = await read_object(scope, receive, most, parsing, hold)
+                if is_background and "priority" in self._fields:
+                    fields["priority"] = LAST_PRIORITY
+                with nullcontext() if is_background else self._shared.queue.slot():
+                    request = JsonRequest(fields, n_bytes, record, receive, send)
+                    await self.answer(request)
         except ClientGoneError:
             record.is_gone = True
         except asyncio.CancelledError:  # the server stops at once

@@ -16,7 +16,7 @@ from llamaherd.engine.core.plain import unique_keys
 from llamaherd.server.errors import ApiError
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+    from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
     from concurrent.futures import Executor
 
     from starlette.types import Receive, Scope, Send
@@ -86,11 +86,16 @@ async def body_parts(receive: Receive) -> AsyncIterator[bytes]:
 
 
 async def read_object(
-    scope: Scope, receive: Receive, most: int, threads: Executor | None = None
+    scope: Scope,
+    receive: Receive,
+    most: int,
+    threads: Executor | None = None,
+    hold: Callable[[int], None] | None = None,
 ) -> tuple[dict[str, object], int]:
     """Read the JSON object in the body of a request; return it with its size.
 
-    The body has at most `most` bytes.
+    The body has at most `most` bytes. `hold` counts the bytes of a long body while it
+    arrives, see `BodyMemory`.
     """
     _check_told(scope, most)
     body = bytearray()
@@ -98,6 +103,8 @@ async def read_object(
         body += part
         if len(body) > most:
             raise _too_large(most)
+        if hold is not None and len(body) > _SHORT_BODY:
+            hold(len(body))
     if threads is None or len(body) <= _SHORT_BODY:
         return parse_object(body), len(body)
     pending = threads.submit(parse_object, body)

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from llamaherd.server.settings import ServerSettings
 
 _T = TypeVar("_T", Load, Counts)
+_MOST_BODIES = 64  # bytes of all long bodies, in bodies of the maximum size
+_BODIES_RETRY_S = 1.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,6 +47,7 @@ class ShownModel:
     n_loads: int = 1  # number of times that loading began
     n_unloads: int = 0  # number of times that the model was unloaded
     n_failures: int = 0  # number of times that loading failed
+    n_patient: int = 0  # requests of batches that wait until other models are idle
 
 
 class InMemory(Protocol):
@@ -122,6 +125,7 @@ class SharedState:
 
     Attributes:
         queue: Limit on running and waiting requests.
+        bodies: Limit on the bytes of all long bodies.
         max_body: Maximum size of a body in bytes.
         threads: Threads for work that would block the event loop.
         timeout_s: Maximum duration of a request in seconds; None for no limit.
@@ -132,6 +136,7 @@ class SharedState:
 
     def __init__(self, slots: Loaded, settings: ServerSettings) -> None:
         self.queue = RequestQueue(slots, settings.queue)
+        self.bodies = BodyMemory(_MOST_BODIES * settings.max_body)
         self.max_body = settings.max_body
         self.threads = WorkThreads()
         self.timeout_s = settings.timeout_s
@@ -168,6 +173,37 @@ class SharedState:
     def close(self) -> None:
         """Stop the threads."""
         self.threads.close()
+
+
+class BodyMemory:
+    """Counts the bytes of long bodies, from their arrival to the end of the answer.
+
+    Each connection may send a body of the maximum size. Without this limit, bodies that
+    arrive at the same time could fill the memory of the machine.
+    """
+
+    def __init__(self, n_bytes: int) -> None:
+        self._n_bytes = n_bytes
+        self._n_held = 0
+
+    @contextmanager
+    def body(self) -> Iterator[Callable[[int], None]]:
+        """Count one body until the block ends; yield a function that takes its size."""
+        n_here = 0
+
+        def hold(n: int) -> None:
+            nonlocal n_here
+            if self._n_held + n - n_here > self._n_bytes:
+                text = f"the bodies of all requests would have over {self._n_bytes} bytes"
+                headers = retry_after(_BODIES_RETRY_S)
+                raise ApiError(429, text, code="queue_full", headers=headers)
+            self._n_held += n - n_here
+            n_here = n
+
+        try:
+            yield hold
+        finally:
+            self._n_held -= n_here
 
 
 _TIMED = 8  # one request out of this number is timed

@@ -99,6 +99,30 @@ def test_a_body_that_never_ends_is_refused(fake: FakeContext) -> None:
         assert client.post("/generate", {"prompt": "a", "max_tokens": 1})[0] == 200
 
 
+def test_the_bodies_of_all_requests_are_limited(fake: FakeContext) -> None:
+    """Short bodies pass; long ones wait for memory until others are answered."""
+    long = {"prompt": "a" * 40_000, "max_tokens": 1}
+    size = len(json.dumps(long))
+    fake.may_run.clear()
+    with served(fake, max_body=size) as client:
+        links = [client.connect("/generate", long) for _ in range(64)]
+        wait_until(lambda: len(fake.handles) == 64)
+        status, got, headers = client.ask("POST", "/generate", long)
+        assert (status, got["error"]["code"]) == (429, "queue_full")
+        assert headers["retry-after"] == "1"
+        assert "the bodies of all requests" in got["error"]["message"]
+        status, got, _ = client.ask("POST", "/v1/batches", long)
+        assert (status, got["error"]["code"]) == (429, "queue_full")
+        links.append(client.connect("/generate", {"prompt": "a", "max_tokens": 1}))
+        wait_until(lambda: len(fake.handles) == 65)
+        links.pop(0).close()
+        fake.may_run.set()
+        wait_until(lambda: client.server.shared.queue.n_inside == 0)
+        assert client.post("/generate", long)[0] == 200
+        for link in links:
+            link.close()
+
+
 # ---- access ---------------------------------------------------------------------------
 
 

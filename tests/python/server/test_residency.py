@@ -301,7 +301,10 @@ async def test_requests_of_batches_hold_no_model(case: Case) -> None:
         await _idle()
         await case.ask("a")
         assert not patient.done()
+        waiting = [model.name for model in case.registry.shown() if model.n_patient]
+        assert waiting == ["b", "b-lora"]  # an adapter waits with its model
     await patient
+    assert not any(model.n_patient for model in case.registry.shown())
 
 
 @_resident()

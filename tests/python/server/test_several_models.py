@@ -26,8 +26,9 @@ from llamaherd.server.app import create_app, create_app_of_models
 from llamaherd.server.models.spec import AdapterSpec, ModelSpec
 from llamaherd.server.routes import SHAPES
 from llamaherd.server.settings import ServerSettings
+from llamaherd.server.tokenizing import TokenizeApi
 from served import BODIES, NAME, room_for, served, served_app, served_models, started_with
-from waiting import wait_until
+from waiting import HANGS_S, wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -205,6 +206,40 @@ def test_batches_use_any_model(client: Client) -> None:
         ask = asks[int(line["custom_id"].removeprefix("id-"))]
         got = line["response"]["body"]["choices"][0]["text"]
         assert got == _text(client, str(ask["model"]), prompt=ask["prompt"])
+
+
+def test_a_batch_says_that_it_waits_for_memory(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    may_end, prepare = threading.Event(), TokenizeApi.prepare
+
+    def held(api: TokenizeApi, fields: dict[str, object]) -> dict[str, object]:
+        assert may_end.wait(HANGS_S)
+        return prepare(api, fields)
+
+    monkeypatch.setattr(TokenizeApi, "prepare", held)
+    memory = _room_for_one(folder)
+    with (
+        served_models(_specs(folder), memory=memory) as client,
+        sdk_of(client) as sdk,
+        ThreadPoolExecutor(1) as pool,
+    ):
+        body = {"model": "one", "prompt": "yes"}
+        in_use = pool.submit(client.post, "/tokenize", body)
+        try:
+            wait_until(lambda: _states(client)["one"] == "loaded")
+            batch = begun(sdk, jsonl([entry(0, **ASK, model="two")]))
+            wait_until(lambda: bool(sdk.batches.retrieve(batch.id).errors))
+            (error,) = sdk.batches.retrieve(batch.id).errors.data
+            assert error.code == "waiting_for_memory"
+            assert "the model 'two'" in error.message
+            (progress,) = client.ask("GET", "/dashboard.json")[1]["batches"]
+            assert progress["problem"] == error.message
+        finally:
+            may_end.set()
+        assert in_use.result()[0] == 200
+        ended = wait_for_end(sdk, batch)
+        assert (ended.status, ended.errors) == ("completed", None)
 
 
 @pytest.mark.long(reason="many requests or long waits in the server")

@@ -187,9 +187,10 @@ class BatchPages:
     async def _create(self, request: Request) -> Response:
         """Start a batch of requests."""
         threads = self._shared.threads.pool("parse")
-        body, _ = await read_object(
-            request.scope, request.receive, self._shared.max_body, threads
-        )
+        with self._shared.bodies.body() as hold:
+            body, _ = await read_object(
+                request.scope, request.receive, self._shared.max_body, threads, hold
+            )
         fields: dict[str, Any] = _NewBatch.effective_fields(body)
         for name, value in fields.items():
             _check(name, _NewBatch.field_schemas[name], value)

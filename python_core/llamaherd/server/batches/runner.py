@@ -57,8 +57,6 @@ class BatchRun:
     stay in memory, no further request starts, and the batch continues when there is
     space again.
 
-    Attributes:
-        problem: Reason why the batch waits; "" if it does not wait.
     """
 
     def __init__(
@@ -74,7 +72,7 @@ class BatchRun:
         self._app = app
         self._do_once = do
         self._batch = batch
-        self.problem = ""
+        self._problem = ""  # reason why the store cannot be used; "" if it can
         self._end: Literal["cancelled", "expired"] | None = None
         self._workers: list[asyncio.Task[None]] = []
         self._requests: Iterator[RequestLine] = iter(())
@@ -93,8 +91,23 @@ class BatchRun:
             batch.progress,
             n_done=n_done,
             left_s=expected_s(batch.n_total - n_done, self._n_here, elapsed_s),
-            problem=self.problem,
+            problem=self.waits[1],
         )
+
+    @property
+    def waits(self) -> tuple[str, str]:
+        """Code and text of the reason why the batch waits; empty if it does not wait."""
+        if self._problem:
+            return "storage_failed", self._problem
+        names = {self._models.name_of(name or None) for name in self._batch.models or ()}
+        for model in self._models.shown():
+            if model.name in names and model.n_patient:
+                return "waiting_for_memory", (
+                    f"requests wait for memory for the model {model.name!r}, which "
+                    "requests for other models use: give the server more (--memory), or "
+                    "the batch a server of its own; it expires with its completion_window"
+                )
+        return "", ""
 
     def end(self, how: Literal["cancelled", "expired"]) -> None:
         """End the batch early and its running requests at once; keep finished answers."""
@@ -132,9 +145,9 @@ class BatchRun:
                 self._report(error)
                 await asyncio.sleep(next(pauses))
             else:
-                if self.problem:
+                if self._problem:
                     log.warning("batch %s continues", self._batch.id)
-                    self.problem = ""
+                    self._problem = ""
                 return value
 
     async def _slowly(self, work: Callable[[], _T]) -> _T:
@@ -146,9 +159,9 @@ class BatchRun:
             f"the batch waits, because the server cannot use its data on disk "
             f"({reason_of(error)}): free space there; the batch then continues"
         )
-        if not self.problem:
+        if not self._problem:
             log.error("batch %s: %s (%s)", self._batch.id, problem, error)
-        self.problem = problem
+        self._problem = problem
 
     def _input(self, store: BatchStore) -> Path | None:
         file = store.file(self._batch.input_file)  # None if its content is missing

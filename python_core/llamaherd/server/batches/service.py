@@ -61,7 +61,7 @@ class BatchService:
             return batch
         code, text = "batch_stopped", self._stopped.get(batch.id)
         if batch.id in self._runs:
-            code, text = "storage_failed", self._runs[batch.id][0].problem
+            code, text = self._runs[batch.id][0].waits
         errors = [line_error(code, None, text)] if text else []
         return replace(batch, errors=[*batch.errors, *errors])
 

@@ -243,6 +243,7 @@ class ServedFile:
     n_loads: int = 0
     n_unloads: int = 0
     n_failures: int = 0
+    n_patient: int = 0  # requests of batches that wait until other models are idle
     failure: str = ""  # reason why the last loading failed
     queue: RequestQueue = field(init=False)
 
@@ -284,6 +285,7 @@ class ServedFile:
             n_loads=self.n_loads,
             n_unloads=self.n_unloads,
             n_failures=self.n_failures,
+            n_patient=self.n_patient,
         )
 
     def not_loaded(self, name: str, reason: str) -> ApiError:

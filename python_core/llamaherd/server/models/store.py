@@ -249,7 +249,11 @@ class ModelStore:
                     self._enter(file)
                     return
                 changed = self._changed
-            await changed.wait()
+            file.n_patient += 1
+            try:
+                await changed.wait()
+            finally:
+                file.n_patient -= 1
 
     # ---- loading and unloading ----
 
