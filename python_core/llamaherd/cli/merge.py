@@ -59,6 +59,6 @@ Options:
 )
 def spans(table: str, out: str, *, overwrite: bool, **columns: Any) -> None:  # noqa: ANN401 - of click
     """Run the command."""
-    from llamaherd.tables.coded_table import write_spans  # noqa: PLC0415 - loads the engine
+    from llamaherd.tables.whole import write_spans  # noqa: PLC0415 - loads the engine
 
     write_spans(table, out, overwrite=overwrite, **columns)
