@@ -21,7 +21,8 @@ from llamaherd.cli.serve_run import (
 )
 from llamaherd.engine.core.sampling import MAX_TOKENS_OF_CHAT
 from llamaherd.engine.core.words import spoken_in, terms_of, words
-from llamaherd.remote.processes import KEY_VARIABLE, LANGUAGE_VARIABLE
+from llamaherd.remote.processes import LANGUAGE_VARIABLE
+from llamaherd.remote.server import KEY_VARIABLE
 
 
 def _user_keys(value: str | None) -> dict[str, str]:
