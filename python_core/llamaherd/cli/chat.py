@@ -10,7 +10,7 @@ from llamaherd.calls.asks.settings import help_of
 from llamaherd.cli.conventions import ExitStatus, failed
 from llamaherd.cli.model_flags import gpu_page, load_model, take_gpu_options
 from llamaherd.cli.page import command
-from llamaherd.cli.table_options import declared_flags
+from llamaherd.cli.run import declared_flags
 from llamaherd.engine.core.plain import DuplicateKeyError, read_json
 from llamaherd.engine.core.sampling import SamplingParams
 

@@ -52,11 +52,10 @@ COMMANDS = {
     "doctor": "Check this machine for problems, and print what to do.",
 }
 _MODULES = {
-    **dict.fromkeys(("classify", "annotate", "embed"), "run"),
+    **dict.fromkeys(("classify", "annotate", "embed", "merge", "spans"), "run"),
     **dict.fromkeys(("validate", "recalibrate"), "estimate"),
     **dict.fromkeys(("bench", "optimize"), "speed"),
     "methods": "report",
-    "spans": "merge",
 }
 # Commands that were removed: for one version they say what to use instead.
 _REMOVED = {

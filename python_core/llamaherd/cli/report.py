@@ -38,7 +38,7 @@ def report(table: str, gold: str | None, out: str, **options: Any) -> None:  # n
     """Run the command."""
     import llamaherd as lh  # noqa: PLC0415 - loads the engine
     from llamaherd.engine.core.files import check_free  # noqa: PLC0415
-    from llamaherd.tables.coded_table import PROMPT, read_coded  # noqa: PLC0415
+    from llamaherd.tables.whole import PROMPT, read_coded  # noqa: PLC0415
 
     check_free(Path(out), overwrite=options["overwrite"], argument="out")
     with shown_warnings():

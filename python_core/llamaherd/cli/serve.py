@@ -13,15 +13,16 @@ import click
 from llamaherd.cli.conventions import ExitStatus, failed, warn
 from llamaherd.cli.model_flags import gpu_page
 from llamaherd.cli.page import command
-from llamaherd.cli.serve_models import (
+from llamaherd.cli.serve_run import (
     check_goes_with_several,
     given_loras,
     given_models,
+    serve_on,
 )
-from llamaherd.cli.serve_run import serve_on
 from llamaherd.engine.core.sampling import MAX_TOKENS_OF_CHAT
 from llamaherd.engine.core.words import spoken_in, terms_of, words
-from llamaherd.remote.processes import KEY_VARIABLE, LANGUAGE_VARIABLE
+from llamaherd.remote.processes import LANGUAGE_VARIABLE
+from llamaherd.remote.server import KEY_VARIABLE
 
 
 def _user_keys(value: str | None) -> dict[str, str]:

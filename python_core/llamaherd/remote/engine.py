@@ -22,7 +22,7 @@ from llamaherd.remote.loop import EngineLoop
 from llamaherd.remote.openai_form import form_of, label_settings
 from llamaherd.remote.own_form import OwnForm
 from llamaherd.remote.request import SentRequest, as_json, content_hash, refuse
-from llamaherd.remote.server import RemoteServer
+from llamaherd.remote.server import KEY_VARIABLE, RemoteServer
 from llamaherd.remote.vectors import RemoteEmbedder, embedding_call
 
 if TYPE_CHECKING:
@@ -43,8 +43,6 @@ if TYPE_CHECKING:
     from llamaherd.engine.model.file import ModelFile
     from llamaherd.remote.client import Address
     from llamaherd.remote.request import ApiForm
-
-KEY_VARIABLE = "LLAMAHERD_API_KEY"
 
 
 def connect(

@@ -21,6 +21,7 @@ from llamaherd.engine.core.errors import ArgumentError, ServerError
 from llamaherd.engine.core.files import LockHeldError, take_lock
 from llamaherd.engine.core.words import call, words
 from llamaherd.remote.server import (
+    KEY_VARIABLE,
     RemoteServer,
     lora_arguments,
     model_arguments,
@@ -38,7 +39,6 @@ FOLDER_VARIABLE = "LLAMAHERD_SERVERS"
 # Language of the program that starts the server, "Python" or "R". The program shows the
 # server's messages about the start to its user.
 LANGUAGE_VARIABLE = "LLAMAHERD_LANGUAGE"
-KEY_VARIABLE = "LLAMAHERD_API_KEY"  # hidden from other users, unlike arguments
 _INFO, _LOG, _LOCK, _DATA = "server.json", "server.log", "start.lock", "data"
 # Files that a start leaves behind if it is killed.
 _LEFT = re.compile(r"ready-[0-9a-f]{8}\.json|\.llamaherd-[0-9a-f-]+")

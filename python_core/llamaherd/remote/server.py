@@ -20,6 +20,7 @@ from llamaherd.engine.core.errors import ArgumentError, ArgumentTypeError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+KEY_VARIABLE = "LLAMAHERD_API_KEY"  # hidden from other users, unlike arguments
 _IS_LINUX = sys.platform == "linux"
 _BOOT = Path("/proc/sys/kernel/random/boot_id")
 _I_START = 18  # index of the start among the fields after the state, see proc(5)

@@ -30,9 +30,8 @@ from llamaherd.tables.outputs import (
     writing,
 )
 from llamaherd.tables.progress import Meter
-from llamaherd.tables.record import record_of
+from llamaherd.tables.record import Store, record_of
 from llamaherd.tables.spec_keys import KEYS
-from llamaherd.tables.store import Store
 from llamaherd.tables.stored import STREAM
 from llamaherd.tables.table import growing
 

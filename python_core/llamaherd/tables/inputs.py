@@ -19,8 +19,7 @@ from llamaherd.engine.core.files import sha256_of
 from llamaherd.engine.model.tokens import prompt_tokens
 from llamaherd.engine.schedule.shards import plan_shards
 from llamaherd.tables.stored import STREAM, delimiter_of, readable
-from llamaherd.tables.table import FirstRows
-from llamaherd.tables.text_tables import CsvTable, JsonlTable
+from llamaherd.tables.table import CsvTable, FirstRows, JsonlTable
 
 if TYPE_CHECKING:
     from array import array

@@ -1,16 +1,27 @@
-"""Reading and writing of whole tables in memory."""
+"""Whole tables in memory, and the tables of `llamaherd annotate`."""
 
 from __future__ import annotations
 
+import json
 import sys
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from llamaherd.coding import frames
-from llamaherd.engine.core import files
+from llamaherd.coding.annotation.codebook import Codebook
+from llamaherd.coding.annotation.coded import Coded
+from llamaherd.coding.annotation.record import notes_of
+from llamaherd.coding.annotation.spans import COLUMNS, spans_of_cell
+from llamaherd.coding.annotation.texts import hash_of_texts
+from llamaherd.engine.core import checks, files
 from llamaherd.engine.core.errors import ArgumentError
+from llamaherd.engine.core.plain import is_missing
+from llamaherd.engine.core.stats import Stats
 from llamaherd.tables.inputs import table_in
-from llamaherd.tables.outputs import TextWriter, replacing
+from llamaherd.tables.outputs import TextWriter, record_in, replacing
 from llamaherd.tables.stored import (
     STREAM,
     check_name,
@@ -20,11 +31,13 @@ from llamaherd.tables.stored import (
     readable,
 )
 from llamaherd.tables.table import Block
+from llamaherd.tables.template import Template
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from llamaherd.tables.table import Table
+
 
 _BLOCK = 10_000  # rows read at a time
 
@@ -112,3 +125,165 @@ def _cell(name: str, row: int, value: Any, is_number: bool) -> Any:  # noqa: ANN
             argument="table",
             place=(row,),
         ) from None
+
+
+_NUMBERS = ("prob", "margin", "entropy", "coverage", "mean", "sd", "between")
+PROMPT = "text of the prompt"  # column of prompts that are made from several columns
+
+
+def read_coded(path: str) -> Coded:
+    """Read an output of `llamaherd annotate`, with the record of the run."""
+    record = record_in(Path(path))
+    if record is None or not record.get("coding"):
+        raise ArgumentError(
+            f"{checks.shown(path)} has no record of a coding, or was edited since: give "
+            "an output of `llamaherd annotate` with its file .meta.json beside it",
+            argument="table",
+            code="missing",
+            form="{problem}",
+        )
+    run: dict[str, Any] = json.loads(record["coding"])
+    book = Codebook.from_dict(run["codebook"]["content"])
+    if book.kind.is_generated:
+        raise ArgumentError(
+            f"has codes of the type {book.type!r}, of which `report` can only tell in "
+            "Python or R",
+            argument="table",
+            code="conflict",
+        )
+    prefix = str(record["run"].get("prefix", ""))
+    numbers = [f"{prefix}{role}" for role in (*_NUMBERS, "p_*")]
+    data = read_whole(path, numbers)
+    text, data, texts = _with_texts(data, record["run"]["prompt"])
+    there = frames.names(data)
+    roles = {
+        name.removeprefix(prefix): name
+        for name in there
+        if name.startswith(prefix) and _is_role(name.removeprefix(prefix))
+    }
+    errors = _texts(data, roles.get("error"))
+    labels = _texts(data, roles["label"])
+    if book.kind.is_several:  # "": no label applies
+        labels = [
+            "" if label is None and error is None and words else label
+            for label, error, words in zip(labels, errors, texts, strict=True)
+        ]
+    probabilities = [roles.get(f"p_{name}") for name in book.names]
+    probs = None
+    if all(probabilities):
+        columns = [_floats(data, str(name)) for name in probabilities]
+        probs = np.column_stack(columns) if columns else None
+    coverage = _floats(data, roles["coverage"]) if "coverage" in roles else None
+    modified = datetime.fromtimestamp(Path(path).stat().st_mtime, UTC)
+    run |= {
+        "started": modified.isoformat(timespec="seconds"),
+        "n_rows": len(texts),
+        "n_texts": len({text for text in texts if text}),
+        "texts_sha256": hash_of_texts(texts),
+        "notes": notes_of(labels, coverage, book, run["settings"], "", probs),
+    }
+    return Coded(
+        frame=data,
+        text=text,
+        codebook=book,
+        columns=roles,
+        names=book.names,
+        labels=labels,
+        probs=probs,
+        errors=errors,
+        run=run,
+        stats=Stats(),
+    )
+
+
+def _is_role(name: str) -> bool:
+    return name in {*_NUMBERS, "label", "error"} or name.startswith("p_")
+
+
+def _with_texts(data: Any, prompt: object) -> tuple[str, Any, list[str | None]]:  # noqa: ANN401
+    """Return the column of texts, the data with this column, and its cells."""
+    parts = prompt if isinstance(prompt, list) else None
+    template = (
+        Template.parsed(str(prompt))
+        if parts is None
+        else Template(tuple((str(a), bool(b)) for a, b in parts))
+    )
+    names = template.columns
+    if len(template.parts) == 1:
+        return names[0], data, _texts(data, names[0])
+    columns = {name: frames.column(data, name, "table") for name in names}
+    rows: Sequence[Mapping[str, object]] = [
+        dict(zip(names, cells, strict=True))
+        for cells in zip(*columns.values(), strict=True)
+    ]
+    texts = [template.filled(row)[0] or None for row in rows]
+    return PROMPT, frames.with_columns(data, {PROMPT: texts}), texts
+
+
+def _texts(data: Any, name: str | None) -> list[str | None]:  # noqa: ANN401
+    """Return the cells of a column as texts; None for missing and empty cells."""
+    if name is None:
+        return []
+    cells = frames.column(data, name, "table")
+    return [None if is_missing(cell) or cell == "" else str(cell) for cell in cells]
+
+
+def _floats(data: Any, name: str) -> Any:  # noqa: ANN401
+    cells = frames.column(data, name, "table")
+    return np.array([np.nan if is_missing(cell) else cell for cell in cells], float)
+
+
+ROW = "row"
+
+
+def write_spans(
+    source: str,
+    output: str = STREAM,
+    *,
+    column: str = "spans",
+    id: str | None = None,  # noqa: A002 - name of the column
+    overwrite: bool = False,
+) -> int:
+    """Write a table of passages, one per row, and return its number of rows.
+
+    Args:
+        source: Path of a table with a column of passages; "-" for stdin.
+        output: Path of the long table, .csv, .tsv or .jsonl; "-" for CSV on stdout.
+        column: Name of the column of passages.
+        id: Column that identifies texts; None for the row number, from 0.
+        overwrite: Whether to replace an existing file.
+    """
+    check_free(output, overwrite=overwrite)
+    if format_of(output) == "parquet":
+        raise ArgumentError(
+            f"must end in .csv, .tsv or .jsonl, not {checks.shown(output)}",
+            argument="output",
+        )
+    data = read_whole(source)
+    known = frames.names(data)
+    for argument, name in (("column", column), ("id", id)):
+        if name is not None and name not in known:
+            raise ArgumentError(
+                f"there is no column {name!r}{checks.meant(name, known)}",
+                argument=argument,
+                code="unknown_argument",
+                form="{problem}",
+            )
+    if id in COLUMNS:
+        raise ArgumentError(
+            f"must not be {id!r}, which is a column of passages", argument="id"
+        )
+    cells = frames.column(data, column, "column")
+    names = range(len(cells)) if id is None else frames.column(data, id, "id")
+    rows: list[tuple[object, ...]] = []
+    for i, (name, cell) in enumerate(zip(names, cells, strict=True)):
+        try:
+            spans = spans_of_cell(cell)
+        except ArgumentError as error:
+            raise error.moved(argument=f"row {i}, column {column}") from None
+        rows += [(name, *(span[column] for column in COLUMNS)) for span in spans]
+    columns = {
+        name: [row[j] for row in rows] for j, name in enumerate((id or ROW, *COLUMNS))
+    }
+    write_whole(columns, output, overwrite=overwrite)
+    return len(rows)

@@ -11,7 +11,7 @@ import pytest
 from llamaherd import __version__
 from llamaherd.cli import main, serve
 from llamaherd.cli.main import COMMANDS
-from llamaherd.cli.serve import KEY_VARIABLE
+from llamaherd.remote.server import KEY_VARIABLE
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from llamaherd.cli import main
-from llamaherd.cli.serve import KEY_VARIABLE
+from llamaherd.remote.server import KEY_VARIABLE
 
 START = 'input = "in.csv"\n\n[sampling]\n'
 FILES = {

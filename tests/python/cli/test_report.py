@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import tiny_models
 from llamaherd.cli import main
-from llamaherd.tables.coded_table import read_coded
+from llamaherd.tables.whole import read_coded
 
 TEXTS = ["The answer", "yes or no", "an answer", "", "no answer", "the answer, yes"]
 # Labels of a random model are improbable, and few codes have wide intervals.

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 from llamaherd.cli.kinds import size
 from llamaherd.cli.main import main
-from llamaherd.cli.serve_models import given_loras, given_models
+from llamaherd.cli.serve_run import given_loras, given_models
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -10,7 +10,7 @@ import click
 import pytest
 from llamaherd.calls.structured.subschemas import referred
 from llamaherd.cli.main import main
-from llamaherd.cli.serve_models import given_models
+from llamaherd.cli.serve_run import given_models
 from llamaherd.engine.core import checks
 from llamaherd.server.access import Guard
 from llamaherd.server.errors import ApiError

@@ -24,7 +24,7 @@ from llamaherd.engine.core.files import (
     sync_folder,
     write_whole,
 )
-from llamaherd.tables.text_tables import CsvTable
+from llamaherd.tables.table import CsvTable
 from llamaherd.tables.whole import read_whole
 
 if TYPE_CHECKING:

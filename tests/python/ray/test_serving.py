@@ -13,7 +13,8 @@ import llamaherd as lh
 import pytest
 from llamaherd.ray import Config
 from llamaherd.ray.config import versions
-from llamaherd.ray.serving import KEY_VARIABLE, _built
+from llamaherd.ray.serving import _built
+from llamaherd.remote.server import KEY_VARIABLE
 from starlette.testclient import TestClient
 from waiting import HANGS_S
 

@@ -13,10 +13,10 @@ import pyarrow as pa
 import pytest
 from click.testing import CliRunner
 from llamaherd.calls.structured.quoting import located
-from llamaherd.cli.merge import spans as spans_command
+from llamaherd.cli.run import spans as spans_command
 from llamaherd.coding import frames
 from llamaherd.coding.annotation.texts import parts_of
-from llamaherd.tables.coded_table import write_spans
+from llamaherd.tables.whole import write_spans
 
 if TYPE_CHECKING:
     from pathlib import Path
