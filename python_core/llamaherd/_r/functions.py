@@ -35,8 +35,6 @@ _FILES = (
     "calls",
     "chats",
     "coding",
-    "coding_page",
-    "comparison",
     "composites",
     "estimation",
     "files",
