@@ -1,4 +1,4 @@
-"""Codebooks and coded texts; data are passed as columns.
+"""Codebooks, coded texts and coding by people; data are passed as columns.
 
 Codebooks are passed to Python as JSON, because R's lists have no scalars.
 """
@@ -11,13 +11,15 @@ from typing import TYPE_CHECKING, Any
 
 import llamaherd as lh
 from llamaherd._r.boundary import clean, form_of
-from llamaherd._r.forms import Part, fields, r_object, value, vector
+from llamaherd._r.forms import Part, fields, parts, r_object, table, value, vector
 from llamaherd.calls.asks.keywords import CodingSettings
 from llamaherd.coding.annotation.codebook import page
 from llamaherd.coding.annotation.columns import types_of
 from llamaherd.coding.annotation.prompts import PromptPreview
 from llamaherd.coding.annotation.scales import NumberScale
 from llamaherd.coding.annotation.settings import checked_settings
+from llamaherd.coding_page.code_texts import start_coding
+from llamaherd.coding_page.results import CodingResult
 from llamaherd.engine.core.phrases import MOST_ROWS
 
 if TYPE_CHECKING:
@@ -96,3 +98,27 @@ def annotate_start(
 def _settings(options: Mapping[str, Any]) -> dict[str, Any]:
     names = CodingSettings.__annotations__
     return {name: options[name] for name in names if name in options}
+
+
+def code_start(data: Any, codebook: Any, options: Mapping[str, Any]) -> dict[str, Any]:  # noqa: ANN401 - see start_coding
+    """Serve a coding page; return `job`, the `lines` with all links, and the `link`."""
+    return start_coding(data, codebook, **options)._asdict()
+
+
+@form_of.register(CodingResult)
+def _(result: CodingResult) -> Part:
+    """Return `codes`: a sample, passages, or samples by field; or `columns` by name."""
+    codes, notes = result
+    elements: dict[str, Part | None] = dict.fromkeys(("codes", "columns"))
+    if isinstance(codes, lh.GoldSample | lh.types.SpanCodes):
+        elements["codes"] = form_of(codes)
+    elif all(isinstance(sample, lh.GoldSample) for sample in codes.values()):
+        elements["codes"] = parts(
+            **{name: form_of(sample) for name, sample in codes.items()}
+        )
+    else:
+        elements["columns"] = parts(
+            **{k: vector("text", cells) for k, cells in codes.items()}
+        )
+    columns = [vector("text", cells, name) for name, cells in notes.items()]
+    return parts(**elements, notes=table(columns, len(notes["id"])))

@@ -36,8 +36,6 @@ _FILES = (
     "calls",
     "chats",
     "coding",
-    "coding_page",
-    "comparison",
     "composites",
     "estimation",
     "files",

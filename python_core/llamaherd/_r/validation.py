@@ -1,4 +1,4 @@
-"""Inter-coder agreement, validation and coverage."""
+"""Inter-coder agreement, validation, coverage, and labels of several models."""
 
 from __future__ import annotations
 
@@ -13,7 +13,6 @@ import numpy as np
 import llamaherd as lh
 from llamaherd._r.arguments import codebook
 from llamaherd._r.boundary import form_of, renamed
-from llamaherd._r.comparison import cohen_table
 from llamaherd._r.forms import (
     Part,
     attributed,
@@ -31,6 +30,11 @@ from llamaherd.coding.codes import check_names, names_of
 from llamaherd.coding.gold.sample import GoldSample
 from llamaherd.coding.validation.agreement import CoderAgreement, coder_agreement
 from llamaherd.coding.validation.page import page_of
+from llamaherd.coding.validation.reliability import (
+    ConfusionTables,
+    ModelComparison,
+    Reliability,
+)
 from llamaherd.coding.validation.validation import COLUMNS
 
 if TYPE_CHECKING:
@@ -131,7 +135,7 @@ def _(validation: lh.types.Validation) -> Part:
             vs_gold=parts(model=None if validation.several else confusion), pairwise=None
         ),
         "reliability": parts(
-            cohen=cohen_table(kappas),
+            cohen=_cohen_table(kappas),
             krippendorff=parts(alpha=vector("number", alphas)),
         ),
         "bins": None if calibration is None else _bins(calibration),
@@ -309,3 +313,42 @@ def _bins(calibration: statistics.CalibrationError) -> Part:
         }
         rows.append(row)
     return table_of(rows, " ".join(rows[0] if rows else ()))
+
+
+@form_of.register(ConfusionTables)
+def _(confusion: ConfusionTables) -> Part:
+    def tables(matrices: Mapping[str, Any]) -> Part | None:
+        known = {
+            name: counts(matrix.tolist(), confusion.levels)
+            for name, matrix in matrices.items()
+        }
+        return parts(**known) if known else None
+
+    return parts(vs_gold=tables(confusion.vs_gold), pairwise=tables(confusion.pairwise))
+
+
+@form_of.register(Reliability)
+def _(reliability: Reliability) -> Part:
+    elements: dict[str, Part] = {}
+    if reliability.cohen:
+        elements["cohen"] = _cohen_table(reliability.cohen)
+    alpha = reliability.krippendorff
+    if alpha is not None:
+        names = "alpha per_item category_proportions alpha_exact"
+        elements["krippendorff"] = parts(**fields(alpha, names))
+    return parts(**elements)
+
+
+@form_of.register(ModelComparison)
+def _(comparison: ModelComparison) -> Part:
+    known = {"confusion": comparison.confusion, "reliability": comparison.reliability}
+    elements = {
+        name: form_of(result) for name, result in known.items() if result is not None
+    }
+    return r_object("comparison", elements, page=comparison)
+
+
+def _cohen_table(pairs: Sequence[Any]) -> Part:
+    """Return a table of Cohen's kappas."""
+    names = "model_a model_b kappa observed expected"
+    return table_of(pairs, names, text="model_a model_b")
