@@ -73,8 +73,8 @@ cluster_columns <- function(coded, used) {
 # Converts labels, numbers by label, or the name of a quantity.
 outcome_given <- function(x) {
   if (is.numeric(x) && !is.null(names(x))) {
-    as.list(x)
-  } else if (is.numeric(x) || is.logical(x) || is.factor(x)) {
+    Map(py_value, as.list(x), sprintf("outcome[\"%s\"]", names(x)))
+  } else if (!anyNA(x) && (is.numeric(x) || is.logical(x) || is.factor(x))) {
     as_codes(x)
   } else {
     py_values(x, "outcome")

@@ -34,7 +34,14 @@ check_formula_variables <- function(formula, coded) {
   }
   unknown <- Filter(Negate(is_known), setdiff(all.vars(formula), "."))
   if (length(unknown) > 0) {
-    abort_column("formula", unknown[[1]], coded)
+    abort(
+      c(
+        "{.arg formula} has {.code {unknown[[1]]}}, which is no column \
+        (there are {listed_columns(coded)}).",
+        i = nearest_hint(unknown[[1]], coded)
+      ),
+      argument = "formula"
+    )
   }
 }
 

@@ -123,16 +123,21 @@ def checked_labels(
         known = [name for name in texts.names if name in there]
         return known + sorted(there.difference(known))
     is_one = isinstance(outcome, str) or not isinstance(outcome, Iterable)
-    names = [text_of(label) or "" for label in ([outcome] if is_one else outcome)]
-    for name in names:
+    labels = [outcome] if is_one else list(outcome)
+    known = ", ".join(sorted(there))
+    if not labels:
+        raise ArgumentError(
+            f"must name at least one of the labels {known}", argument="outcome"
+        )
+    for label in labels:
+        name = text_of(label)
         if name not in there:
             raise ArgumentError(
-                f"must be among the labels {', '.join(sorted(there))}, not "
-                f"{checks.shown(name)}"
+                f"must be among the labels {known}, not {checks.shown(label)}"
                 f"{checks.meant(name, there)}",
                 argument="outcome",
             )
-    return names
+    return [str(text_of(label)) for label in labels]
 
 
 def scores_of(outcome: Mapping[str, float], there: set[str]) -> dict[str, float]:

@@ -291,6 +291,8 @@ def test_a_method_without_a_solution_leaves_the_others() -> None:
         ({"formula": "votes ~ age", "outcome": "neutral"}, "without a left side"),
         ({"model": "ols"}, "needs a formula"),
         ({"outcome": "sad"}, "outcome must be among the labels negative, neutral"),
+        ({"outcome": []}, "outcome must name at least one of the labels negative, neu"),
+        ({"outcome": ["neutral", None]}, "among the labels negative, .*, not None"),
         ({"methods": ["magic"]}, "methods must be one of 'dsl'"),
         ({"level": 95}, "level must be above 0 and below 1, not 95"),
         ({"target": "all"}, "target must be one of"),
