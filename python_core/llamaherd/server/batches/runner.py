@@ -56,7 +56,6 @@ class BatchRun:
     If the store cannot be written, for example because the disk is full, finished answers
     stay in memory, no further request starts, and the batch continues when there is
     space again.
-
     """
 
     def __init__(
