@@ -35,6 +35,7 @@ class Hub:
         pause_s: Seconds between pieces of 100 kB.
         by_target: Content by path and query of the request.
         odd: Headers that replace those of a response.
+        stated: Whether the length of a plain file is stated.
         ranges: Whether parts of files can be requested.
         requests: Method, path and headers of all requests.
         n_sending: Number of responses with a file's content that have not ended.
@@ -50,6 +51,7 @@ class Hub:
     pause_s: float = 0
     by_target: dict[str, bytes] = field(default_factory=dict)
     odd: dict[str, str] = field(default_factory=dict)
+    stated: bool = True
     ranges: bool = True
     url: str = ""
     requests: list[tuple[str, str, dict[str, str]]] = field(default_factory=list)
@@ -101,7 +103,8 @@ class _Handler(BaseHTTPRequestHandler):
         status = 302 if "Location" in odd else 503 if "Retry-After" in odd else 200
         content = content if status == 200 else b""
         self.send_response(status)
-        for name, value in ({"Content-Length": str(len(content))} | odd).items():
+        length = {"Content-Length": str(len(content))} if self.hub.stated else {}
+        for name, value in (length | odd).items():
             self.send_header(name, value)
         self.end_headers()
         self.close_connection = True

@@ -514,6 +514,25 @@ def test_redirects_lead_to_the_web_only(hub: Hub, to: str) -> None:
 # ---- hostile servers ------------------------------------------------------------------
 
 
+def test_a_body_without_end_does_not_fill_the_machine(
+    hub: Hub, cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hub.by_target = {"/file.gguf": Q8}
+    hub.stated = False
+    monkeypatch.setattr(download, "_UNSIZED", 1_000_000)
+    with monkeypatch.context() as memory:
+        memory.setattr(hardware, "available_memory", lambda: 130_000_000)
+        with pytest.raises(lh.ModelLoadError, match=r"does not fit .* Use a smaller"):
+            get(f"{hub.url}/file.gguf")
+    with monkeypatch.context() as disk:
+        usage = type("Usage", (), {"free": 100_000})
+        disk.setattr(download.shutil, "disk_usage", lambda _path: usage)
+        with pytest.raises(lh.DownloadError, match="has 0 MB free, but 1 MB remain"):
+            get(f"{hub.url}/file.gguf")
+    assert list(cache.rglob("*.gguf")) == []
+    assert get(f"{hub.url}/file.gguf").read_bytes() == Q8
+
+
 def test_another_length_than_the_hub_s_is_refused(hub: Hub, cache: Path) -> None:
     hub.by_target = {f"/{REPO}/resolve/{COMMIT}/tiny-Q4_K_M.gguf": Q4}
     for length in (1000, len(Q4) + 1):

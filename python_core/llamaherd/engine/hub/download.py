@@ -51,6 +51,8 @@ _RETRIED = {408, 425, 429, 500, 502, 503, 504}
 _PARTIAL_CONTENT = 206
 _RANGE_NOT_SATISFIABLE = 416
 _BLOCK = 1 << 20
+# Bytes after which memory and disk are checked again, if the server states no size.
+_UNSIZED = 64 << 20
 _RANGE = re.compile(r"bytes ([0-9]{1,18})-[0-9]+/([0-9]{1,18}|\*)")
 # A tag that guarantees the same bytes, and that a header can contain.
 _STRONG_TAG = re.compile(r'"[!#-~]*"')
@@ -331,7 +333,7 @@ class _Transfer:
                 hasher.update(block)
             file.truncate(n_there)
             file.seek(n_there)
-            n_done = n_there
+            n_done, n_checked = n_there, n_there
             # As the server sends them: a compressed file is not unpacked.
             for block in response.iter_raw():
                 if meter.is_cancelled:
@@ -342,12 +344,20 @@ class _Transfer:
                         f"{block[:12]!r}. Is it the address of a page about the file?"
                     )
                 n_done += len(block)
+                if size is not None and n_done > size:
+                    raise DownloadError(
+                        f"{self._request.address} sent more than the expected {size} "
+                        "bytes"
+                    )
+                if size is None and n_done - n_checked > _UNSIZED:
+                    self._check_room(n_done + _UNSIZED, n_done)
+                    n_checked = n_done
                 file.write(block)
                 hasher.update(block)
                 meter.step(n_done, size)
             file.flush()
             os.fsync(file.fileno())
-        if size not in {None, n_done}:
+        if size is not None and n_done < size:
             raise httpx.ReadError("the connection ended too early")
         return hasher.hexdigest()
 
