@@ -41,6 +41,13 @@ if TYPE_CHECKING:
     from llamaherd.tables.spec import RunSpec
     from llamaherd.tables.table import Values
 
+# Types of the fields that are not text, by annotation.
+_KINDS: dict[object, type] = {
+    "int": int,
+    "Mapping[str, Any]": dict,
+    "list[list[Any]]": list,
+}
+
 # Names of scalar types in records; the names of arrays and objects contain them.
 _TYPES = {
     "string": STRING,
@@ -129,10 +136,28 @@ class Record:
         """Parse the JSON of `to_json`."""
         try:
             record = cls(**json.loads(text))
-            _ = record.types
-        except (TypeError, ValueError) as error:
+            record._check()
+        except (TypeError, ValueError, RecursionError) as error:
             raise DamagedError(f"its record of the run cannot be read: {error}") from None
         return record
+
+    def _check(self) -> None:
+        """Check the types and ranges of all fields, because a journal may be forged."""
+        for field in dataclasses.fields(self):
+            value = getattr(self, field.name)
+            if type(value) is not _KINDS.get(field.type, str):
+                raise TypeError(f"its {field.name} is {value!r:.60}")
+        is_shard = 1 <= self.shard <= self.n_shards
+        if not is_shard or min(self.n_rows, self.n_embd, self.n_own) < 0:
+            raise ValueError(
+                f"its numbers are impossible: shard {self.shard} of {self.n_shards}, "
+                f"{self.n_own} of {self.n_rows} rows, vectors of {self.n_embd} numbers"
+            )
+        for column in self.columns:
+            name, kind = column
+            if type(name) is not str:
+                raise ValueError(f"it has the column {column!r:.60}")
+            _read_type(kind)
 
 
 def record_of(

@@ -28,6 +28,7 @@ ALLOWED = {
     ("calls/structured/patterns.py", "finds"): "the check of an answer",
     ("calls/structured/quoting.py", "place"): "the check of an answer",
     ("calls/structured/shape.py", "read"): "the check of an answer",
+    ("tables/record.py", "_check"): "becomes a DamagedError of the journal",
     ("tables/record.py", "_read_type"): "becomes a DamagedError of the journal",
     ("tables/spec_file.py", "_check_size"): "becomes an ArgumentError with the file",
     ("tables/table.py", "_no_constant"): "a hook of json; names the line of the file",

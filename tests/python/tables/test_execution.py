@@ -371,9 +371,19 @@ def test_a_clock_that_was_set_back_changes_no_order(
     assert merged.read_bytes() != (tmp_path / "whole.csv").read_bytes()
 
 
+@pytest.mark.more(reason="runs a table many times", cases=6)
 @pytest.mark.parametrize(
     ("name", "value"),
     [
+        ("n_rows", "3"),
+        ("n_rows", -1),
+        ("shard", 1.5),
+        ("shard", 9),
+        ("n_shards", True),
+        ("columns", {"a": 1}),
+        ("run", []),
+        ("lora", "x"),
+        ("path", None),
         ("columns", [["a", "blob"]]),
         ("columns", [["a", {"list": "blob"}]]),
         ("columns", [["a", {"struct": [["a"]]}]]),
