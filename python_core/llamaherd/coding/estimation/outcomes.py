@@ -124,16 +124,16 @@ def checked_labels(
         return known + sorted(there.difference(known))
     is_one = isinstance(outcome, str) or not isinstance(outcome, Iterable)
     labels = [outcome] if is_one else list(outcome)
-    known = ", ".join(sorted(there))
+    choices = ", ".join(sorted(there))
     if not labels:
         raise ArgumentError(
-            f"must name at least one of the labels {known}", argument="outcome"
+            f"must name at least one of the labels {choices}", argument="outcome"
         )
     for label in labels:
         name = text_of(label)
         if name not in there:
             raise ArgumentError(
-                f"must be among the labels {known}, not {checks.shown(label)}"
+                f"must be among the labels {choices}, not {checks.shown(label)}"
                 f"{checks.meant(name, there)}",
                 argument="outcome",
             )
