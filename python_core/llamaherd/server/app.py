@@ -184,7 +184,7 @@ def _application(
     }
     batches = BatchService(shared, settings.data, in_batches, models)
     routes += Dashboard(shared, models, batches.progress).routes()
-    batch_pages = BatchPages(batches, shared, settings.max_file)
+    batch_pages = BatchPages(batches, settings.max_file)
     routes += _with_and_without_v1(*batch_pages.routes())
     pages.document = openapi(routes, BODIES)
     paths = [route.path for route in routes]

@@ -17,7 +17,7 @@ from browsing import visited
 from fake_context import answer
 from llamaherd.engine.core.outcome import Counts
 from llamaherd.engine.loop.slot_times import SlotTime, SlotTimes
-from llamaherd.server.batches.runner import expected_s
+from llamaherd.server.batches.service import expected_s
 from llamaherd.server.batches.store import BatchStore
 from llamaherd.server.models.spec import ModelSpec
 from llamaherd.server.pages import DATA, PAGES

@@ -22,7 +22,7 @@ from batch_requests import (
     wait_for_end,
 )
 from llamaherd.server.batches import batch as lines
-from llamaherd.server.batches import runner, service, upload
+from llamaherd.server.batches import service, upload
 from llamaherd.server.batches.store import BatchStore, StoreError
 from served import served
 from waiting import HANGS_S, wait_until
@@ -66,7 +66,7 @@ def disk(monkeypatch: pytest.MonkeyPatch) -> Disk:
         return made.store
 
     monkeypatch.setattr(service, "BatchStore", opened)
-    monkeypatch.setattr(runner, "_PAUSES_S", (0.01,))
+    monkeypatch.setattr(service, "_PAUSES_S", (0.01,))
     return made
 
 
@@ -200,7 +200,7 @@ def is_full(monkeypatch: pytest.MonkeyPatch) -> threading.Event:
         return change(store)
 
     monkeypatch.setattr(BatchStore, "_change", failing)
-    monkeypatch.setattr(runner, "_PAUSES_S", (0.01,))
+    monkeypatch.setattr(service, "_PAUSES_S", (0.01,))
     return made
 
 
@@ -230,7 +230,7 @@ def test_requests_of_a_batch_that_expires_stop_although_the_disk_is_full(
     """They would hold slots of clients until there is space again."""
     ends: list[Callable[[], object]] = []
 
-    class Run(runner.BatchRun):
+    class Run(service.BatchRun):
         """A run that the test may end."""
 
         def __init__(self, *arguments: Any) -> None:
@@ -305,7 +305,7 @@ def test_a_batch_whose_work_stopped_says_so_and_can_be_cancelled(
         yield next(lines.request_lines(path, skip))
         raise error("the image is malformed")
 
-    monkeypatch.setattr(runner, "request_lines", broken)
+    monkeypatch.setattr(service, "request_lines", broken)
     with served(fake, data=tmp_path) as client, sdk_of(client) as sdk:
         batch = _batch(sdk, 3)
         told = _problem(sdk, batch)

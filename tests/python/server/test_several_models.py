@@ -232,14 +232,20 @@ def test_a_batch_says_that_it_waits_for_memory(
             wait_until(lambda: bool(sdk.batches.retrieve(batch.id).errors))
             (error,) = sdk.batches.retrieve(batch.id).errors.data
             assert error.code == "waiting_for_memory"
-            assert "the model 'two'" in error.message
             (progress,) = client.ask("GET", "/dashboard.json")[1]["batches"]
             assert progress["problem"] == error.message
+            vectors = entry(0, "/v1/embeddings", input="yes", model="vectors")
+            other = begun(sdk, jsonl([vectors]), "/v1/embeddings")
+            wait_until(lambda: bool(sdk.batches.retrieve(other.id).errors))
+            for each, name in ((batch, "two"), (other, "vectors")):
+                (error,) = sdk.batches.retrieve(each.id).errors.data
+                assert f"the model {name!r}" in error.message
         finally:
             may_end.set()
         assert in_use.result()[0] == 200
-        ended = wait_for_end(sdk, batch)
-        assert (ended.status, ended.errors) == ("completed", None)
+        for each in (batch, other):
+            ended = wait_for_end(sdk, each)
+            assert (ended.status, ended.errors) == ("completed", None)
 
 
 @pytest.mark.long(reason="many requests or long waits in the server")

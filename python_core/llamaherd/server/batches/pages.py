@@ -30,7 +30,6 @@ if TYPE_CHECKING:
 
     from llamaherd.server.batches.service import BatchService
     from llamaherd.server.batches.store import BatchStore
-    from llamaherd.server.state import SharedState
 
     _Page = Callable[[Request], Awaitable[Response]]
 
@@ -96,9 +95,9 @@ BODIES: dict[str, Schema] = {
 class BatchPages:
     """Routes of files and batches."""
 
-    def __init__(self, service: BatchService, shared: SharedState, max_file: int) -> None:
+    def __init__(self, service: BatchService, max_file: int) -> None:
         self._service = service
-        self._shared = shared
+        self._shared = service.shared
         self._max_file = max_file
 
     def routes(self) -> tuple[Route, ...]:

@@ -1,26 +1,36 @@
-"""Files and batches of a server, and the runs of its unfinished batches."""
+"""Files and batches of a server, and the work on its unfinished batches."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from functools import partial
+from itertools import chain, repeat
 from threading import Lock
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
-from llamaherd.server.batches.batch import line_error
-from llamaherd.server.batches.runner import BatchRun, ModelGoneError
-from llamaherd.server.batches.store import BatchStore
+from llamaherd.engine.core.errors import LlamaHerdError
+from llamaherd.server.batches.batch import (
+    BatchOutcome,
+    RequestLine,
+    check_lines,
+    line_error,
+    request_lines,
+)
+from llamaherd.server.batches.store import NOT_STORED, BatchStore, reason_of
+from llamaherd.server.protocol import RequestRecord, dumps
 from llamaherd.server.threads import run_on
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterator, Mapping
     from pathlib import Path
 
-    from starlette.types import ASGIApp
+    from starlette.types import ASGIApp, Message
 
-    from llamaherd.server.batches.batch import Batch, BatchProgress
+    from llamaherd.server.batches.batch import Batch, BatchProgress, Status
     from llamaherd.server.state import ModelView, SharedState
 
 log = logging.getLogger(__name__)
@@ -28,10 +38,24 @@ log = logging.getLogger(__name__)
 _T = TypeVar("_T")
 _N_ENDED = 5  # number of ended batches that the dashboard shows
 _N_THREADS = 4  # so that short work with the store does not wait for long work
+# Number of requests of a batch that wait, run or are being stored, so that a free slot is
+# filled soon.
+_AT_ONCE = 64
+_TO_RETRY = (0, 429, 503)  # statuses of a full or stopping server
+_RETRY_S = 0.5
+# Pauses between attempts to use the store while the disk is full; the last one repeats.
+_PAUSES_S = (0.5, 1.0, 2.0, 5.0, 10.0, 30.0)
+_EXPIRED = dumps({"code": "batch_expired", "message": "the batch expired before it ran"})
 
 
 class BatchService:
-    """Files and batches of a server, from its start to its end."""
+    """Files and batches of a server, from its start to its end.
+
+    Attributes:
+        shared: State shared by all requests.
+        endpoints: Application of each path whose requests batches may have.
+        models: Models of the server.
+    """
 
     def __init__(
         self,
@@ -40,9 +64,9 @@ class BatchService:
         endpoints: Mapping[str, ASGIApp],
         models: ModelView,
     ) -> None:
-        self.endpoints = endpoints
         self.shared = shared
-        self._models = models
+        self.endpoints = endpoints
+        self.models = models
         self._threads = ThreadPoolExecutor(_N_THREADS, "llamaherd-batches")
         self._opening = Lock()
         self._store = None if folder is None else BatchStore(folder)
@@ -110,7 +134,7 @@ class BatchService:
             text = f"this server has no path {batch.endpoint}"
             self._stopped[batch.id] = f"{text}: start the server that accepted the batch"
             return
-        run = BatchRun(self.shared, self._models, app, self.do, batch)
+        run = BatchRun(self, app, batch)
         task = asyncio.get_running_loop().create_task(self._watched(run, batch.id))
         self._runs[batch.id] = (run, task)
 
@@ -150,3 +174,274 @@ class BatchService:
         finally:
             self._runs.pop(batch_id, None)
             self._ended = None
+
+
+class ModelGoneError(LlamaHerdError):
+    """The model that a batch began with no longer answers."""
+
+
+class BatchRun:
+    """Work on a batch from its present status to its end.
+
+    A cancelled task leaves the batch unchanged, so that the next server can continue it.
+    If the store cannot be written, for example because the disk is full, finished answers
+    stay in memory, no further request starts, and the batch continues when there is
+    space again.
+    """
+
+    def __init__(self, service: BatchService, app: ASGIApp, batch: Batch) -> None:
+        self._service = service
+        self._shared = service.shared
+        self._models = service.models
+        self._app = app
+        self._batch = batch
+        self._problem = ""  # reason why the store cannot be used; "" if it can
+        self._end: Literal["cancelled", "expired"] | None = None
+        self._workers: list[asyncio.Task[None]] = []
+        self._requests: Iterator[RequestLine] = iter(())
+        self._storing = asyncio.Lock()
+        self._outcomes: list[BatchOutcome] = []  # not stored yet
+        self._n_before = 0  # requests that an earlier server answered
+        self._n_here = 0  # requests answered or failed since then
+        self._began_s = 0.0  # start of the first request
+
+    @property
+    def progress(self) -> BatchProgress:
+        """Progress so far, computed without reading the store."""
+        batch, n_done = self._batch, self._n_before + self._n_here
+        elapsed_s = time.monotonic() - self._began_s
+        return replace(
+            batch.progress,
+            n_done=n_done,
+            left_s=expected_s(batch.n_total - n_done, self._n_here, elapsed_s),
+            problem=self.waits[1],
+        )
+
+    @property
+    def waits(self) -> tuple[str, str]:
+        """Code and text of the reason why the batch waits; empty if it does not wait."""
+        if self._problem:
+            return "storage_failed", self._problem
+        names = {self._models.name_of(name or None) for name in self._batch.models or ()}
+        for model in self._models.shown():
+            if model.name in names and model.n_patient:
+                return "waiting_for_memory", (
+                    f"requests wait for memory for the model {model.name!r}, which "
+                    "requests for other models use: give the server more (--memory), or "
+                    "the batch a server of its own; it expires with its completion_window"
+                )
+        return "", ""
+
+    def end(self, how: Literal["cancelled", "expired"]) -> None:
+        """End the batch early and its running requests at once; keep finished answers."""
+        if self._end is None:
+            self._end = how
+            for worker in self._workers:
+                worker.cancel()
+
+    async def run(self) -> Batch:
+        """Process the rest of the batch; return the batch in its final state."""
+        left_s = await self._do(lambda store: self._batch.expires - store.now)
+        loop = asyncio.get_running_loop()
+        timer = loop.call_later(max(0, left_s), self.end, "expired")
+        if "cancelling" in self._batch.times:
+            self.end("cancelled")
+        try:
+            path = await self._do(self._input)
+            await self._check(path)
+            if self._batch.is_active:
+                await self._bind(path)
+                await self._answer_all(path)
+                await self._move("finalizing")
+                self._batch = await self._do(lambda store: store.finish(self._batch))
+            return self._batch
+        finally:
+            timer.cancel()
+
+    async def _do(self, work: Callable[[BatchStore], _T]) -> _T:
+        """Run a function with the store; try again until the disk can be used."""
+        pauses = chain(_PAUSES_S, repeat(_PAUSES_S[-1]))
+        while True:
+            try:
+                value = await self._service.do(work)
+            except NOT_STORED as error:
+                self._report(error)
+                await asyncio.sleep(next(pauses))
+            else:
+                if self._problem:
+                    log.warning("batch %s continues", self._batch.id)
+                    self._problem = ""
+                return value
+
+    async def _slowly(self, work: Callable[[], _T]) -> _T:
+        """Run a function that may take seconds on a thread for long work of batches."""
+        return await run_on(self._shared.threads.pool("long", is_background=True), work)
+
+    def _report(self, error: Exception) -> None:
+        problem = (
+            f"the batch waits, because the server cannot use its data on disk "
+            f"({reason_of(error)}): free space there; the batch then continues"
+        )
+        if not self._problem:
+            log.error("batch %s: %s (%s)", self._batch.id, problem, error)
+        self._problem = problem
+
+    def _input(self, store: BatchStore) -> Path | None:
+        file = store.file(self._batch.input_file)  # None if its content is missing
+        return None if file is None else store.path(file)
+
+    async def _move(self, status: Status) -> None:
+        self._batch = await self._do(lambda store: store.move(self._batch, status))
+
+    async def _check(self, path: Path | None) -> None:
+        """Check and count the requests, once."""
+        if self._batch.n_total or self._batch.status != "validating":
+            return
+        n, errors = 0, []
+        if path is None:
+            text = f"the file {self._batch.input_file} does not exist"
+            errors = [line_error("invalid_file", None, text)]
+        else:
+            endpoint, most = self._batch.endpoint, self._shared.max_body
+            n, errors = await self._slowly(
+                lambda: check_lines(
+                    path, endpoint, most, lambda: self._end == "cancelled"
+                )
+            )
+
+        def store_check(store: BatchStore) -> Batch:
+            stored = store.batch(self._batch.id) or self._batch
+            if "cancelling" in stored.times:
+                return store.update(stored, n_total=n)
+            checked = store.update(stored, n_total=n, errors=errors)
+            return store.move(checked, "failed" if errors else "in_progress")
+
+        self._batch = await self._do(store_check)
+
+    async def _bind(self, path: Path | None) -> None:
+        """Bind the batch to the models of its requests, or check those it is bound to."""
+        names = set(self._batch.models or ())
+        if self._batch.models is None and path is not None:
+            requests = request_lines(path, set())
+            names = await self._slowly(lambda: {line.model for line in requests})
+        for name in sorted(names):
+            if self._end is None:  # a batch that ends anyway only keeps its answers
+                await self._check_model(name)
+
+    async def _check_model(self, name: str) -> None:
+        """Check that the model of a name is the one that the batch began with."""
+        identity = await self._slowly(
+            partial(self._models.identity, name or None, self._batch.endpoint)
+        )
+        first = (self._batch.models or {}).get(name)
+        if first is None and identity is not None:
+            models = {**(self._batch.models or {}), name: identity}
+            self._batch = await self._do(
+                lambda store: store.update(self._batch, models=models)
+            )
+        elif first != identity:
+            named = f" under the name {name!r}" if name else ""
+            raise ModelGoneError(
+                f"the batch began with another model{named} ({first}), which this server "
+                "does not have, or whose file was replaced: start the server with that "
+                "model to continue the batch, or cancel it; its answers so far are kept"
+            )
+
+    async def _answer_all(self, path: Path | None) -> None:
+        """Run the requests that have no outcome, until the end of the batch."""
+        done = await self._do(lambda store: store.done_lines(self._batch))
+        if path is None:
+            return
+        self._n_before, self._began_s = len(done), time.monotonic()
+        self._requests = request_lines(path, done)
+        failure: Exception | None = None
+        if self._end is None:
+            try:
+                async with asyncio.TaskGroup() as group:
+                    workers = (self._work() for _ in range(_AT_ONCE))
+                    self._workers = [group.create_task(worker) for worker in workers]
+            except* Exception as failures:  # noqa: BLE001 - raised below
+                failure = failures.exceptions[0]
+        await self._store_outcomes()
+        if self._end == "expired":
+            await self._expire(path)
+        if self._end is None and failure is not None:
+            raise failure
+
+    async def _work(self) -> None:
+        """Run one request after another, each until its outcome is stored."""
+        while (request := await self._next()) is not None:
+            self._outcomes.append(await self._outcome(request))
+            self._n_here += 1
+            await self._store_outcomes()
+
+    async def _next(self) -> RequestLine | None:
+        """Return the next request of the file, None at its end."""
+        read = partial(next, self._requests, None)
+        return await run_on(self._shared.threads.files, read)  # one thread: no lock
+
+    async def _store_outcomes(self) -> None:
+        """Store the outcomes of all workers; until then they stay in memory."""
+        async with self._storing:
+            while self._outcomes:  # another worker may have stored those of this one
+                new = tuple(self._outcomes)
+                await self._do(lambda store: store.add_outcomes(self._batch, new))  # noqa: B023 - called at once
+                del self._outcomes[: len(new)]
+
+    async def _outcome(self, request: RequestLine) -> BatchOutcome:
+        """Run a request until it has an outcome."""
+        while True:
+            status, answer = await _ask(self._app, self._batch.endpoint, request.body)
+            await self._check_model(request.model)
+            if status not in _TO_RETRY:
+                return BatchOutcome(request.line, request.custom_id, status, answer)
+            await asyncio.sleep(_RETRY_S)
+
+    async def _expire(self, path: Path) -> None:
+        """Store errors for the requests that did not run in time."""
+
+        def expire(store: BatchStore) -> None:
+            unanswered = request_lines(path, store.done_lines(self._batch))
+            lost = (BatchOutcome(r.line, r.custom_id, 0, _EXPIRED) for r in unanswered)
+            store.add_outcomes(self._batch, lost)
+
+        await self._do(expire)
+
+
+def expected_s(n_left: int, n_done: int, elapsed_s: float) -> float | None:
+    """Return the seconds for the requests that are left, at the speed so far."""
+    return n_left * elapsed_s / n_done if n_done and n_left >= 0 else None
+
+
+async def _ask(app: ASGIApp, path: str, body: bytes) -> tuple[int, str]:
+    """Send a request to an application of this process, without a connection."""
+    waiting: list[Message] = [{"type": "http.request", "body": body}]
+    status = 0
+    parts: list[bytes] = []
+
+    async def receive() -> Message:
+        if waiting:
+            return waiting.pop()
+        await asyncio.Event().wait()  # the client never disconnects
+        return {"type": "http.disconnect"}
+
+    async def send(message: Message) -> None:
+        nonlocal status
+        if message["type"] == "http.response.start":
+            status = message["status"]
+        else:
+            parts.append(message.get("body", b""))
+
+    scope: dict[str, Any] = {
+        "type": "http",
+        "method": "POST",
+        "path": path,
+        "headers": [(b"content-length", str(len(body)).encode())],
+        "llamaherd.record": RequestRecord(is_background=True),
+    }
+    await app(scope, receive, send)
+    task = asyncio.current_task()
+    if task is not None and task.cancelling():  # the application answered nevertheless
+        raise asyncio.CancelledError
+    # The body is empty if the request was abandoned without a response.
+    return status, b"".join(parts).decode("ascii") or "{}"
