@@ -87,6 +87,40 @@ def test_other_names_are_refused(name: str) -> None:
         RunSpec(output=name)
 
 
+GZIP, ZSTD = gzip.compress(CSV.encode()), _zstd(CSV.encode())
+BROKEN = {
+    "cut.csv.gz": GZIP[:-12],
+    "stream.csv.gz": GZIP[:30] + bytes(8) + GZIP[38:],
+    "method.csv.gz": GZIP[:2] + b"\x01" + GZIP[3:],
+    "check.csv.gz": GZIP[:-8] + bytes(8),
+    "cut.csv.zst": ZSTD[:-12],
+}
+
+
+@pytest.mark.parametrize("name", BROKEN)
+def test_a_broken_compressed_file_is_named(
+    name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    Path(name).write_bytes(BROKEN[name])
+    with pytest.raises(lh.ArgumentError, match="is cut off or damaged") as caught:
+        read_whole(name)
+    assert (caught.value.file, caught.value.code) == (name, "damaged")
+    assert main(["run", name, "-m", "no.gguf", "--show-prompt"]) == 2
+    assert f"{name}: the compressed file (" in capsys.readouterr().err
+
+
+def test_an_input_that_ends_too_early_is_not_an_abort(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def ends(_path: str, _mode: str) -> None:
+        raise EOFError
+
+    monkeypatch.setattr("llamaherd.tables.stored.open", ends, raising=False)
+    Path("a.csv.gz").write_bytes(GZIP)
+    assert main(["run", "a.csv.gz", "--show-prompt"]) == 1
+    assert capsys.readouterr().err == "llamaherd: an input ended too early\n"
+
+
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows has no named pipes")
 @pytest.mark.parametrize("content", [CSV.encode(), JSON.encode(), FILES["a.csv.gz"]])
 def test_pipes_are_read_by_their_content(content: bytes) -> None:
