@@ -16,6 +16,7 @@ import pytest
 import tiny_models
 from llamaherd.cli import main
 from llamaherd.tables.inputs import opened
+from llamaherd.tables.outputs import checked_output
 from llamaherd.tables.spec import RunSpec
 from llamaherd.tables.table import growing
 from llamaherd.tables.whole import read_whole, write_whole
@@ -107,6 +108,23 @@ def test_a_broken_compressed_file_is_named(
     assert (caught.value.file, caught.value.code) == (name, "damaged")
     assert main(["run", name, "-m", "no.gguf", "--show-prompt"]) == 2
     assert f"{name}: the compressed file (" in capsys.readouterr().err
+
+
+def test_an_output_that_cannot_be_written_has_the_systems_reason(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    spec = RunSpec(input="a.csv", output="o.csv")
+    monkeypatch.setattr(os, "access", lambda *_: False)
+    with pytest.raises(lh.ArgumentError, match=r"o\.csv.* cannot be written: Permission"):
+        checked_output(spec)
+    if sys.platform != "win32":
+        read_only = SimpleNamespace(f_flag=os.ST_RDONLY)
+        monkeypatch.setattr(os, "statvfs", lambda _: read_only)
+        with pytest.raises(lh.ArgumentError, match="cannot be written: Read-only file"):
+            checked_output(spec)
+    Path("folder.csv").mkdir()
+    with pytest.raises(lh.ArgumentError, match="cannot be written: Is a directory"):
+        checked_output(RunSpec(input="a.csv", output="folder.csv"))
 
 
 def test_an_input_that_ends_too_early_is_not_an_abort(

@@ -237,6 +237,14 @@ def copy_whole(source: Path, target: Path) -> Path:
     return target
 
 
+def why_unwritable(folder: Path) -> str:
+    """Return the system's reason why a folder takes no new file; "" if it takes one."""
+    if os.access(folder, os.W_OK):
+        return ""
+    is_read_only = not _IS_WINDOWS and os.statvfs(folder).f_flag & os.ST_RDONLY
+    return os.strerror(errno.EROFS if is_read_only else errno.EACCES)
+
+
 def _check_writable(target: Path) -> None:
     if target.is_symlink():  # links that lead to each other
         raise OSError(errno.ELOOP, os.strerror(errno.ELOOP))
