@@ -347,6 +347,15 @@ def take_lock(path: Path) -> LockFile | None:
 _LINE = re.compile(r'"?sep=([^"\r\n])"?[\r\n]*', re.IGNORECASE)
 
 
+def not_utf8(error: UnicodeDecodeError) -> str:
+    """Describe where the content of a file is not in UTF-8, and what to do."""
+    content, start = error.object, error.start
+    if content[:2] in (b"\xff\xfe", b"\xfe\xff"):
+        return "not in UTF-8 but in UTF-16: save it as UTF-8"
+    line = content.count(b"\n", 0, start) + 1
+    return f"not in UTF-8: byte 0x{content[start]:02x} in line {line}: save it as UTF-8"
+
+
 def separator_in(line: str) -> str | None:
     """Return the separator that the first line of a file names; None without one.
 
