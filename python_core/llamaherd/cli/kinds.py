@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from llamaherd.engine.core import checks
+from llamaherd.engine.core.files import not_utf8
 from llamaherd.engine.core.plain import DuplicateKeyError, read_json
 
 if TYPE_CHECKING:
@@ -158,7 +159,7 @@ def _content(path: str) -> str:
     try:
         return Path(path).read_text(encoding="utf-8-sig")
     except UnicodeDecodeError as error:
-        raise click.BadParameter(f"{path} is not UTF-8: {error}") from None
+        raise click.BadParameter(f"{path} is {not_utf8(error)}.") from None
     except OSError as error:
         raise click.BadParameter(f"{path} cannot be read: {error.strerror}.") from None
 
@@ -174,8 +175,8 @@ def _labels(text: str) -> list[str]:
             )
         try:
             lines = Path(text).read_text(encoding="utf-8-sig").splitlines()
-        except ValueError as error:
-            raise click.BadParameter(f"the file {text} is not UTF-8: {error}") from None
+        except UnicodeDecodeError as error:
+            raise click.BadParameter(f"the file {text} is {not_utf8(error)}.") from None
         return [line.strip() for line in lines if line.strip()]
     labels = [line.strip() for line in lines]
     for label in labels:

@@ -96,6 +96,8 @@ class _LazyCommands(Commands):
             return super().invoke(ctx)
         except KeyboardInterrupt as error:  # otherwise click prints an empty line
             raise click.Abort from error
+        except EOFError as error:  # click would end without a reason
+            raise OSError(str(error) or "an input ended too early") from error
 
     def format_commands(
         self,

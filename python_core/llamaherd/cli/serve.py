@@ -19,6 +19,7 @@ from llamaherd.cli.serve_run import (
     given_models,
     serve_on,
 )
+from llamaherd.engine.core.files import not_utf8
 from llamaherd.engine.core.sampling import MAX_TOKENS_OF_CHAT
 from llamaherd.engine.core.words import spoken_in, terms_of, words
 from llamaherd.remote.processes import LANGUAGE_VARIABLE
@@ -31,7 +32,9 @@ def _user_keys(value: str | None) -> dict[str, str]:
         return {}
     try:
         lines = Path(value).read_text(encoding="utf-8").splitlines()
-    except (OSError, UnicodeDecodeError) as error:
+    except UnicodeDecodeError as error:
+        raise _wrong_keys(f"{value} is {not_utf8(error)}") from None
+    except OSError as error:
         raise _wrong_keys(f"{value} cannot be read: {error}") from None
     keys: dict[str, str] = {}
     for i, line in enumerate(lines, 1):

@@ -94,7 +94,7 @@ def _looked_through(spec: RunSpec, source: Readable) -> Input:
     except OSError as error:
         name = checks.shown(spec.input)
         raise ArgumentError(
-            f"{name} cannot be read: {error.strerror}", argument="input"
+            f"{name} cannot be read: {error.strerror or error}", argument="input"
         ) from None
     if spec.limit is not None:
         table = FirstRows(table, spec.limit)

@@ -28,6 +28,7 @@ from llamaherd.engine.core.files import (
     sha256_of,
     sync_folder,
     take_lock,
+    why_unwritable,
 )
 from llamaherd.engine.core.plain import DAMAGED, cell_text, json_value
 from llamaherd.tables.record import SAME
@@ -297,8 +298,9 @@ def checked_output(spec: RunSpec) -> Path:
             argument="output",
             code="unknown_argument",
         )
-    if not os.access(path.parent, os.W_OK) or path.is_dir():
-        raise ArgumentError(f"{name} cannot be written", argument="output")
+    reason = os.strerror(errno.EISDIR) if path.is_dir() else why_unwritable(path.parent)
+    if reason:
+        raise ArgumentError(f"{name} cannot be written: {reason}", argument="output")
     if spec.input != STREAM and path == Path(os.path.realpath(spec.input)):
         raise ArgumentError(
             f"{name} is the input: choose another name", argument="output"

@@ -15,6 +15,7 @@ import tomli_w
 from llamaherd.coding.annotation.codebook_file import is_ready
 from llamaherd.engine.core import checks
 from llamaherd.engine.core.errors import ArgumentError, BadArgumentError
+from llamaherd.engine.core.files import not_utf8
 from llamaherd.tables.spec import RunSpec
 from llamaherd.tables.spec_keys import (
     KEYS,
@@ -54,6 +55,8 @@ def read_spec(path: str | os.PathLike[str]) -> RunSpec:
         raise ArgumentError(
             error.strerror or str(error), code="unreadable", file=str(path)
         ) from None
+    except UnicodeDecodeError as error:
+        raise ArgumentError(not_utf8(error), code="no_toml", file=str(path)) from None
     except (ValueError, RecursionError) as error:
         raise ArgumentError(
             f"not TOML: {error}", code="no_toml", file=str(path)

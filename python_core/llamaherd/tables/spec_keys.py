@@ -18,6 +18,7 @@ from llamaherd.calls.run.context import Context
 from llamaherd.engine.core import checks
 from llamaherd.engine.core.declaration import REQUIRED, options_of
 from llamaherd.engine.core.errors import ArgumentError, ArgumentTypeError
+from llamaherd.engine.core.files import not_utf8
 from llamaherd.engine.model.model import Model
 
 if TYPE_CHECKING:
@@ -117,8 +118,10 @@ def read_template(path: Path, name: str) -> str:
         return path.read_text(encoding="utf-8-sig")
     except OSError as error:
         reason = error.strerror or str(error)
-    except ValueError as error:
-        reason = f"it is not UTF-8: {error}"
+    except UnicodeDecodeError as error:
+        reason = f"it is {not_utf8(error)}"
+    except ValueError as error:  # the path contains a NUL
+        reason = str(error)
     raise ArgumentError(
         f"{checks.quoted(path.name)} cannot be read: {reason}",
         argument=name,

@@ -8,6 +8,7 @@ import shutil
 import stat
 import sys
 import tempfile
+import zlib
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Literal, NamedTuple, cast
@@ -102,8 +103,7 @@ def readable(path: str) -> Iterator[Readable]:
             start = file.read(4)
         method = next((m for magic, m in _MAGIC.items() if start.startswith(magic)), "")
         if method:
-            with _reader(raw, method) as compressed, copy.open("wb") as out:
-                shutil.copyfileobj(compressed, out)
+            _decompress(raw, copy, method, name)
         else:
             raw.rename(copy)
         yield Readable(copy, _sniffed(copy) if is_stream(path) else format_of(path), name)
@@ -126,6 +126,29 @@ def _sniffed(file: Path) -> Format:
         return "parquet"
     text = start.removeprefix(b"\xef\xbb\xbf").lstrip()
     return "jsonl" if text[:1] == b"{" else "csv"
+
+
+def _decompress(raw: Path, copy: Path, method: str, name: str) -> None:
+    """Decompress a file; `name` names it in messages."""
+    problem = ""
+    try:
+        with _reader(raw, method) as compressed, copy.open("wb") as out:
+            shutil.copyfileobj(compressed, out)
+    except EOFError:  # click would take it for the end of an input in the terminal
+        problem = "ended before the end-of-stream marker was reached"
+    except (OSError, zlib.error) as error:
+        if isinstance(error, OSError) and error.errno is not None:
+            raise  # an error of the disk
+        problem = str(error)
+    if problem:
+        raise ArgumentError(
+            f"the compressed file ({method}) is cut off or damaged: {problem}; copy or "
+            "download it again",
+            argument="input",
+            code="damaged",
+            form="{problem}",
+            file=name,
+        )
 
 
 def _reader(file: Path, method: str) -> IO[bytes]:

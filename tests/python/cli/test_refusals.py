@@ -72,7 +72,7 @@ REFUSED = [
     (f"""{LABELS} '"rivers, lakes",towns'""", "divide labels, also between quotation"),
     (f"{LABELS} no.txt", "there is no file 'no.txt'"),
     (f"{LABELS} one.txt", "must be at least two different labels, not only 'yes'"),
-    (f"{LABELS} bytes.txt", "the file bytes.txt is not UTF-8"),
+    (f"{LABELS} bytes.txt", "the file bytes.txt is not in UTF-8"),
     ("embed run.toml", "describes a run of task 'generate'"),
     ("embed in.csv --chat", "No such option"),
     ("merge --out x.csv", "Missing argument 'JOURNAL...'"),

@@ -97,5 +97,5 @@ def test_optimize_hands_its_options_on(
     assert [row["type"] for row in found["rows"]] == ["F16", "Q8_0"]
     (tmp_path / "text").write_bytes(b"\xff")
     assert main([*model, *more]) == 2
-    assert "is not UTF-8" in capsys.readouterr().err
+    assert "is not in UTF-8" in capsys.readouterr().err
     assert main([*model, "--type", "Q9"]) == 2

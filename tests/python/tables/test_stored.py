@@ -16,6 +16,7 @@ import pytest
 import tiny_models
 from llamaherd.cli import main
 from llamaherd.tables.inputs import opened
+from llamaherd.tables.outputs import checked_output
 from llamaherd.tables.spec import RunSpec
 from llamaherd.tables.table import growing
 from llamaherd.tables.whole import read_whole, write_whole
@@ -85,6 +86,57 @@ def test_other_names_are_refused(name: str) -> None:
         write_whole({"a": ["1"]}, name, overwrite=False)
     with pytest.raises(lh.ArgumentError, match=r"\.ndjson"):
         RunSpec(output=name)
+
+
+GZIP, ZSTD = gzip.compress(CSV.encode()), _zstd(CSV.encode())
+BROKEN = {
+    "cut.csv.gz": GZIP[:-12],
+    "stream.csv.gz": GZIP[:30] + bytes(8) + GZIP[38:],
+    "method.csv.gz": GZIP[:2] + b"\x01" + GZIP[3:],
+    "check.csv.gz": GZIP[:-8] + bytes(8),
+    "cut.csv.zst": ZSTD[:-12],
+}
+
+
+@pytest.mark.parametrize("name", BROKEN)
+def test_a_broken_compressed_file_is_named(
+    name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    Path(name).write_bytes(BROKEN[name])
+    with pytest.raises(lh.ArgumentError, match="is cut off or damaged") as caught:
+        read_whole(name)
+    assert (caught.value.file, caught.value.code) == (name, "damaged")
+    assert main(["run", name, "-m", "no.gguf", "--show-prompt"]) == 2
+    assert f"{name}: the compressed file (" in capsys.readouterr().err
+
+
+def test_an_output_that_cannot_be_written_has_the_systems_reason(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    spec = RunSpec(input="a.csv", output="o.csv")
+    monkeypatch.setattr(os, "access", lambda *_: False)
+    with pytest.raises(lh.ArgumentError, match=r"o\.csv.* cannot be written: Permission"):
+        checked_output(spec)
+    if sys.platform != "win32":
+        read_only = SimpleNamespace(f_flag=os.ST_RDONLY)
+        monkeypatch.setattr(os, "statvfs", lambda _: read_only)
+        with pytest.raises(lh.ArgumentError, match="cannot be written: Read-only file"):
+            checked_output(spec)
+    Path("folder.csv").mkdir()
+    with pytest.raises(lh.ArgumentError, match="cannot be written: Is a directory"):
+        checked_output(RunSpec(input="a.csv", output="folder.csv"))
+
+
+def test_an_input_that_ends_too_early_is_not_an_abort(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def ends(_path: str, _mode: str) -> None:
+        raise EOFError
+
+    monkeypatch.setattr("llamaherd.tables.stored.open", ends, raising=False)
+    Path("a.csv.gz").write_bytes(GZIP)
+    assert main(["run", "a.csv.gz", "--show-prompt"]) == 1
+    assert capsys.readouterr().err == "llamaherd: an input ended too early\n"
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows has no named pipes")

@@ -20,6 +20,7 @@ from llamaherd.calls.structured.quoting import (
 from llamaherd.calls.structured.subschemas import subschemas
 from llamaherd.engine.core import checks
 from llamaherd.engine.core.errors import ArgumentError, ArgumentTypeError
+from llamaherd.engine.core.files import not_utf8
 from llamaherd.engine.core.plain import plain
 from llamaherd.engine.core.values import checked_schema
 from llamaherd.engine.native import llguidance
@@ -57,9 +58,12 @@ def _of_file(path: Path) -> str:
             )
         text = path.read_text(encoding="utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
+        reason = str(error)
+        if isinstance(error, UnicodeDecodeError):
+            reason = f"it is {not_utf8(error)}"
         raise ArgumentError(
             f"is neither JSON nor a file that can be read: "
-            f"{checks.shown(str(path))} ({error})",
+            f"{checks.shown(str(path))} ({reason})",
             argument="schema",
         ) from None
     return checked_schema(f"schema (the file {path})", text)

@@ -21,7 +21,7 @@ from llamaherd.coding.references import REFERENCES
 from llamaherd.engine.core import checks
 from llamaherd.engine.core.argument import Argument, Field
 from llamaherd.engine.core.errors import ArgumentError, BadArgumentError
-from llamaherd.engine.core.files import write_new
+from llamaherd.engine.core.files import not_utf8, write_new
 from llamaherd.engine.core.request import check_wanted
 
 if TYPE_CHECKING:
@@ -119,7 +119,7 @@ def read_codebook(path: str | os.PathLike[str]) -> Codebook:
         text = file.read_bytes().decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise ArgumentError(
-            f"{file} is not in UTF-8: {error.reason}",
+            f"{file} is {not_utf8(error)}",
             argument="path",
             code="not_unicode",
             form="{problem}",

@@ -10,6 +10,7 @@ from typing import Any, Literal, NamedTuple
 
 from llamaherd.engine.core import checks
 from llamaherd.engine.core.errors import ArgumentError
+from llamaherd.engine.core.files import not_utf8
 from llamaherd.engine.core.plain import DuplicateKeyError, read_json
 
 Format = Literal["auto", "jsonl", "doccano", "labelstudio", "brat"]
@@ -73,7 +74,7 @@ def _decoded(path: Path, *, keep_lines: bool = False) -> str:
             return path.read_bytes().decode("utf-8")
         return path.read_text(encoding="utf-8-sig")
     except UnicodeDecodeError as error:
-        raise _wrong(path, f"it is not in UTF-8: {error.reason}") from None
+        raise _wrong(path, f"it is {not_utf8(error)}") from None
 
 
 def _parsed(text: str, path: Path, line: int | None = None) -> Any:  # noqa: ANN401 - JSON

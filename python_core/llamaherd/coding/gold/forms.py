@@ -30,7 +30,7 @@ from llamaherd.coding.gold.waves import Wave
 from llamaherd.coding.statistics.dsl import Outside
 from llamaherd.engine.core import checks
 from llamaherd.engine.core.errors import ArgumentError, ArgumentTypeError
-from llamaherd.engine.core.files import separator_in
+from llamaherd.engine.core.files import not_utf8, separator_in
 from llamaherd.engine.core.phrases import with_commas
 from llamaherd.engine.core.plain import DAMAGED
 
@@ -72,7 +72,7 @@ def rows_of_csv(content: bytes, path: str) -> list[list[str]]:
         text = content.decode("utf-16" if is_wide else "utf-8-sig")
     except UnicodeDecodeError as error:
         raise _unusable(
-            f"{path} is not in UTF-8: save it as 'CSV UTF-8' in the spreadsheet",
+            f"{path} is {not_utf8(error)}, in a spreadsheet as 'CSV UTF-8'",
             "not_unicode",
         ) from error
     first, _, rest = text.partition("\n")

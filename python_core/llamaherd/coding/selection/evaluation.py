@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import warnings
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
@@ -34,10 +33,12 @@ from llamaherd.coding.statistics.intervals import LEVEL
 from llamaherd.coding.validation.validate import validate
 from llamaherd.engine.core.caller import warn_notes
 from llamaherd.engine.core.errors import ArgumentError, ArgumentTypeError
+from llamaherd.engine.core.files import why_unwritable
 from llamaherd.engine.core.keeping import keeping
 from llamaherd.engine.core.phrases import count_of, decimals, limits, verb
 
 if TYPE_CHECKING:
+    import os
     from collections.abc import Mapping, Sequence
     from pathlib import Path
 
@@ -345,7 +346,8 @@ def _merged(
 
 def _check_writable(path: Path) -> None:
     """Raise an error, before "evaluate" is unlocked, if no record can be stored."""
-    if not (os.access(path, os.W_OK) and os.access(path.parent, os.W_OK)):
+    reason = why_unwritable(path.parent) or why_unwritable(path)
+    if reason:
         raise PermissionError(
-            f"{path} cannot be written, so the evaluation could not be recorded"
+            f"{path} cannot be written: {reason}; the evaluation could not be recorded"
         )

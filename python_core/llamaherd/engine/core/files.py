@@ -237,6 +237,14 @@ def copy_whole(source: Path, target: Path) -> Path:
     return target
 
 
+def why_unwritable(folder: Path) -> str:
+    """Return the system's reason why a folder takes no new file; "" if it takes one."""
+    if os.access(folder, os.W_OK):
+        return ""
+    is_read_only = not _IS_WINDOWS and os.statvfs(folder).f_flag & os.ST_RDONLY
+    return os.strerror(errno.EROFS if is_read_only else errno.EACCES)
+
+
 def _check_writable(target: Path) -> None:
     if target.is_symlink():  # links that lead to each other
         raise OSError(errno.ELOOP, os.strerror(errno.ELOOP))
@@ -337,6 +345,15 @@ def take_lock(path: Path) -> LockFile | None:
 
 
 _LINE = re.compile(r'"?sep=([^"\r\n])"?[\r\n]*', re.IGNORECASE)
+
+
+def not_utf8(error: UnicodeDecodeError) -> str:
+    """Describe where the content of a file is not in UTF-8, and what to do."""
+    content, start = error.object, error.start
+    if content[:2] in (b"\xff\xfe", b"\xfe\xff"):
+        return "not in UTF-8 but in UTF-16: save it as UTF-8"
+    line = content.count(b"\n", 0, start) + 1
+    return f"not in UTF-8: byte 0x{content[start]:02x} in line {line}: save it as UTF-8"
 
 
 def separator_in(line: str) -> str | None:

@@ -159,9 +159,14 @@ def test_files_that_cannot_be_read(tmp_path: Path) -> None:
     path = tmp_path / "c.yaml"
     with pytest.raises(OSError, match=r"c\.yaml"):
         lh.read_codebook(path)
-    path.write_bytes(b"question: \xff")
-    with pytest.raises(ValueError, match=r"c\.yaml is not in UTF-8"):
-        lh.read_codebook(path)
+    content = "question: a\nlabels: [größer, b]"
+    for encoding, problem in (
+        ("latin-1", r"c\.yaml is not in UTF-8: byte 0xf6 in line 2: save it as UTF-8"),
+        ("utf-16", r"c\.yaml is not in UTF-8 but in UTF-16: save it as UTF-8"),
+    ):
+        path.write_bytes(content.encode(encoding))
+        with pytest.raises(ValueError, match=problem):
+            lh.read_codebook(path)
     path.write_bytes(b"#" * 4_000_001)
     with pytest.raises(ValueError, match="larger than"):
         lh.read_codebook(path)
