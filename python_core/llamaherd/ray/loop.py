@@ -12,17 +12,15 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from itertools import count
 from math import inf
-from threading import get_ident
 from time import monotonic, perf_counter, sleep
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
-from llamaherd.engine.core.errors import ArgumentError, ContextClosedError, ContextError
-from llamaherd.engine.core.outcome import CANCELLED, Counts, Finish, Output
+from llamaherd.engine.core.errors import ArgumentError, ContextError
+from llamaherd.engine.core.outcome import Counts, Finish, Output
 from llamaherd.engine.core.stats import ActorStats, Load, RequestStats
-from llamaherd.engine.loop.threaded import ThreadedLoop
+from llamaherd.engine.loop.threaded import SendingLoop
 from llamaherd.engine.memory.plan import AUTO_SLOTS
-from llamaherd.engine.native import shim
 from llamaherd.engine.schedule.shards import DepthFirst, Pieces
 from llamaherd.ray.worker import for_wire
 
@@ -155,13 +153,6 @@ class Dispatch:
             half = len(left) // 2
             self._again.extend(filter(None, (left[:half], left[half:])))
 
-    def end(self, error: BaseException | None, plan: Plan | None) -> None:
-        """End the group; without an error its open requests are cancelled."""
-        for k in () if error is not None else list(self.group.open):
-            self.group.deliver(k, CANCELLED, RequestStats())
-        self.group.plan = plan
-        self.group.end(error)
-
     def _count(self) -> None:
         names = [name for name in Counts.__dataclass_fields__ if name != "n_cells_max"]
         total = {name: sum(getattr(c, name) for c in self._counts) for name in names}
@@ -179,7 +170,7 @@ class Dispatch:
         return any(piece.is_alone for piece in pieces)
 
 
-class ClusterLoop(ThreadedLoop):
+class ClusterLoop(SendingLoop[Dispatch]):
     """Runs groups of requests on actors."""
 
     def __init__(
@@ -190,11 +181,10 @@ class ClusterLoop(ThreadedLoop):
         problem: str,
         on_close: Callable[[], None],
     ) -> None:
-        super().__init__("cluster")
+        super().__init__("cluster", on_close)
         self._ray, self._actors, self._nodes = ray, actors, nodes
-        self._problem, self._on_close = problem, on_close
-        self._works: list[Dispatch] = []
-        self._name, self._numbers = uuid4().hex, count()
+        self._problem = problem
+        self._call_prefix, self._numbers = uuid4().hex, count()
         self._plans: dict[int, Plan] = {}  # sizes of the actors' KV caches
         self._n_lost = 0  # pieces lost since the last answer
 
@@ -222,9 +212,7 @@ class ClusterLoop(ThreadedLoop):
             n_ctx=0 if plan is None else plan.n_ctx,
         )
 
-    def hand_in(self, group: Group) -> None:
-        """See `ThreadedLoop`; a stream is an `ArgumentError`."""
-        shim.check_process()
+    def _make_work(self, group: Group) -> Dispatch:
         if self._problem:
             raise ContextError(self._problem)
         if group.is_watched:
@@ -234,66 +222,29 @@ class ClusterLoop(ThreadedLoop):
                 argument="stream",
                 code="conflict",
             )
-        name = f"{self._name}-{next(self._numbers)}"
-        work = Dispatch(group, name, len(self._actors))
-        with self._lock:
-            self._check_open()
-            if self._is_gone:
-                self._start()
-            group.worker = self._worker
-            self._works.append(work)
+        name = f"{self._call_prefix}-{next(self._numbers)}"
+        return Dispatch(group, name, len(self._actors))
 
-    def close(self) -> None:
-        """Close the loop and end the actors. In a forked child this does nothing."""
-        if shim.is_forked():
-            return
-        with self._lock:
-            was_closed, self._is_closed = self._is_closed, True
-        self.wait()
-        if not was_closed:
-            self._on_close()
+    def _stir(self) -> None:
+        """Do nothing: the thread looks at the groups ten times a second."""
 
-    def _every(self) -> list[Group]:
-        with self._lock:
-            groups = [work.group for work in self._works]
-        return [group for group in groups if self.why_lost(group) is None]
-
-    def _note(self, group: Group) -> None:
-        """Do nothing: the thread looks at the flags of groups ten times a second."""
-
-    def _run(self) -> None:
-        self._thread = get_ident()
-        with self._lock:  # an earlier thread may have died; its callers notice it
-            self._works = [w for w in self._works if w.group.worker is self._worker]
-        while True:
-            with self._lock:
-                if not self._works:
-                    self._leave()
-                    return
-            self._turn(self._works.copy())
-
-    def _turn(self, works: list[Dispatch]) -> None:
-        """Send waiting requests and receive answers; never raises an error."""
-        try:
-            for work in works:
-                if self._is_closed:
-                    text = "the cluster was closed while it generated"
-                    self._end(work, ContextClosedError(text))
-                else:
-                    self._hand_out(work)
-            owners = {ref: work for work in works for ref in work.running}
-            if owners:
-                waited, _ = self._ray.wait(list(owners), timeout=_LOOK_S)
-                for ref in waited:
-                    self._receive(owners[ref], ref)
-            for work in works:
-                if work.is_over:
-                    self._end(work, None)
-            if not owners:
-                sleep(0)
-        except BaseException as error:  # noqa: BLE001 - reported to the waiting callers
-            for work in works:
-                self._end(work, error)
+    def _turn(self) -> None:
+        works = list(self._works.values())
+        for work in works:
+            if self._is_closed:
+                self._end(work.group, self._closed_error())
+            else:
+                self._hand_out(work)
+        owners = {ref: work for work in works for ref in work.running}
+        if owners:
+            waited, _ = self._ray.wait(list(owners), timeout=_LOOK_S)
+            for ref in waited:
+                self._receive(owners[ref], ref)
+        for work in works:
+            if work.is_over:
+                self._end(work.group, None)
+        if not owners:
+            sleep(0)
 
     def _hand_out(self, work: Dispatch) -> None:
         if work.group.is_cancelled or work.group.is_stopping:
@@ -320,7 +271,7 @@ class ClusterLoop(ThreadedLoop):
                 work.lost(piece, error)
             else:
                 text = f"{self._n_lost} pieces of the call were lost with their processes"
-                self._end(work, ContextError(f"{text}: {error}"))
+                self._end(work.group, ContextError(f"{text}: {error}"))
             return
         self._n_lost = 0
         if answers.plan is not None:
@@ -337,7 +288,7 @@ class ClusterLoop(ThreadedLoop):
         work.refusals.add(i)
         work.again(piece)
         if len(work.refusals) == len(self._actors):
-            self._end(work, error)
+            self._end(work.group, error)
 
     def _tell(self, work: Dispatch, kind: Change) -> None:
         """Tell the actors of a call, once, that it ends."""
@@ -346,14 +297,12 @@ class ClusterLoop(ThreadedLoop):
             for i in {piece.actor for piece in work.running.values()}:
                 self._actors[i].change.remote(work.name, kind)
 
-    def _end(self, work: Dispatch, error: BaseException | None) -> None:
-        with self._lock:
-            if work not in self._works:
-                return
-            self._works.remove(work)
-        with suppress(Exception):  # Ray itself may be gone
-            self._tell(work, "give_up")  # answers that nobody waits for any more
-        work.end(error, self.plan)
+    def _end(self, group: Group, error: BaseException | None) -> None:
+        work = self._works.get(group)
+        if work is not None:
+            with suppress(Exception):  # Ray itself may be gone
+                self._tell(work, "give_up")  # answers that nobody waits for any more
+        super()._end(group, error)
 
 
 def is_loss(error: Exception) -> bool:

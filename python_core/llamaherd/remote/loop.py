@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import suppress
-from threading import get_ident
 from time import perf_counter
 from typing import TYPE_CHECKING
 
-from llamaherd.engine.core.errors import ContextClosedError, ServerError
-from llamaherd.engine.core.outcome import CANCELLED, Finish, Output
+from llamaherd.engine.core.errors import ServerError
+from llamaherd.engine.core.outcome import Finish, Output
 from llamaherd.engine.core.stats import Load, RequestStats
-from llamaherd.engine.loop.threaded import ThreadedLoop
-from llamaherd.engine.native import shim
+from llamaherd.engine.loop.threaded import SendingLoop
 from llamaherd.remote.client import FailedError, UnreachableError
 from llamaherd.remote.request import SentRequest, failed, refuse
 
@@ -24,7 +22,7 @@ if TYPE_CHECKING:
     from llamaherd.remote.request import ApiForm
 
 
-class EngineLoop(ThreadedLoop):
+class EngineLoop(SendingLoop["_Sending"]):
     """Sends requests to an engine and delivers its answers.
 
     Groups take turns. A request keeps its place between two tries, so that an engine
@@ -36,14 +34,13 @@ class EngineLoop(ThreadedLoop):
     def __init__(self, address: Address, form: ApiForm, n_at_once: int) -> None:
         super().__init__("engine")
         self._address, self._form, self._n_at_once = address, form, n_at_once
-        self._groups: dict[Group, _Sending] = {}
         self._wake: tuple[asyncio.AbstractEventLoop, asyncio.Event] | None = None
 
     @property
     def load(self) -> Load:
         """Return the number of running and waiting requests."""
         with self._lock:
-            sendings = list(self._groups.values())
+            sendings = list(self._works.values())
         n_running = sum(len(sending.running) for sending in sendings)
         n_open = sum(len(sending.group.open) for sending in sendings)
         return Load(
@@ -54,39 +51,12 @@ class EngineLoop(ThreadedLoop):
             n_ctx=0,
         )
 
-    def hand_in(self, group: Group) -> None:
-        """See `ThreadedLoop`; a stream is an `ArgumentError`."""
-        shim.check_process()
+    # ---- for SendingLoop ----
+
+    def _make_work(self, group: Group) -> _Sending:
         if group.is_watched:
             raise refuse("stream", "an engine elsewhere", "it sends whole answers")
-        with self._lock:
-            self._check_open()
-            if self._is_gone:
-                self._start()
-            group.worker = self._worker
-            self._groups[group] = _Sending(group)
-            self._note(group)
-
-    def close(self) -> None:
-        """See `ThreadedLoop`. In a forked child this does nothing."""
-        if shim.is_forked():
-            return
-        with self._lock:
-            self._is_closed = True
-            self._stir()
-        self.wait()
-
-    # ---- for ThreadedLoop ----
-
-    def _every(self) -> list[Group]:
-        with self._lock:
-            groups = list(self._groups)
-        return [group for group in groups if self.why_lost(group) is None]
-
-    def _note(self, group: Group) -> None:
-        """Let the thread look at the flags of a group."""
-        del group
-        self._stir()
+        return _Sending(group)
 
     def _stir(self) -> None:
         if self._wake is not None:
@@ -94,26 +64,8 @@ class EngineLoop(ThreadedLoop):
             with suppress(RuntimeError):  # the event loop has just ended
                 loop.call_soon_threadsafe(event.set)
 
-    def _run(self) -> None:
-        self._thread = get_ident()
-        with self._lock:  # an earlier thread may have died; its callers notice it
-            self._groups = {
-                g: s for g, s in self._groups.items() if g.worker is self._worker
-            }
-        while True:
-            error: BaseException | None = None
-            try:
-                asyncio.run(self._serve())
-            except BaseException as cause:  # noqa: BLE001 - the waiting callers get it
-                error = cause
-            with self._lock:
-                self._wake = None
-                groups = list(self._groups)
-                if not groups:
-                    self._leave()
-                    return
-            for group in groups if error is not None else ():
-                self._end(group, error)
+    def _turn(self) -> None:
+        asyncio.run(self._serve())
 
     async def _serve(self) -> None:
         """Send requests until no group is left."""
@@ -125,7 +77,7 @@ class EngineLoop(ThreadedLoop):
             while True:
                 event.clear()
                 with self._lock:
-                    sendings = list(self._groups.values())
+                    sendings = list(self._works.values())
                 if not sendings:
                     return
                 self._fill(session, sendings, tasks)
@@ -150,8 +102,7 @@ class EngineLoop(ThreadedLoop):
         for sending in sendings:
             group = sending.group
             if self._is_closed and sending.error is None:
-                text = "the engine was closed while it generated"
-                sending.error = ContextClosedError(text)
+                sending.error = self._closed_error()
             if sending.error is not None or group.is_cancelled:
                 sending.give_up(tasks)
             elif group.is_stopping:
@@ -179,14 +130,6 @@ class EngineLoop(ThreadedLoop):
             lambda answer: self._form.output(request, answer),
         )
         return output
-
-    def _end(self, group: Group, error: BaseException | None) -> None:
-        with self._lock:
-            if self._groups.pop(group, None) is None:
-                return
-        for i in () if error is not None else list(group.open):
-            group.deliver(i, CANCELLED, RequestStats())
-        group.end(error)
 
 
 class _Sending:

@@ -262,7 +262,7 @@ def test_a_loop_that_is_closed_ends_its_calls() -> None:
         loop.close()
         with pytest.raises(ContextClosedError):
             handle.result(60)
-        with pytest.raises(ContextClosedError):
+        with pytest.raises(ContextClosedError, match="the cluster is closed"):
             Call(requests(1), seed=1).run(loop)
         is_over.set()
 

@@ -13,8 +13,8 @@ import tiny_loras
 import tiny_models
 from llamaherd.calls.run.handle import Handle
 from llamaherd.engine.core.request import Request, ThoughtStage
+from llamaherd.engine.loop.open_groups import WatchedAnswers
 from llamaherd.engine.loop.runner import Runner
-from llamaherd.engine.loop.watching import WatchedAnswers
 from pooled import NEAR, assert_near, coding, other
 
 if TYPE_CHECKING:

@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING
 from llamaherd.engine.core.errors import NativeError, NoSpaceError
 from llamaherd.engine.core.outcome import CANCELLED, Finish, Output, Status
 from llamaherd.engine.loop.group import call_tree, least_tokens
-from llamaherd.engine.loop.open_groups import Delayed, OpenGroups
+from llamaherd.engine.loop.open_groups import Delayed, OpenGroups, WatchedAnswers
 from llamaherd.engine.loop.sizing import as_made, limits_of
 from llamaherd.engine.loop.slot_times import SlotWatch
-from llamaherd.engine.loop.watching import WatchedAnswers
 from llamaherd.engine.memory.plan import MAX_DEPTH, MAX_HOLD, MOST_HOLD
 from llamaherd.engine.schedule.beginnings import kept_for, with_beginnings
 from llamaherd.engine.schedule.client import State

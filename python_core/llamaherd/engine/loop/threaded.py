@@ -1,12 +1,14 @@
-"""Base class of all loops: a thread that ends when there is no work."""
+"""Base classes of loops: a thread that ends when there is no work."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from threading import Event, RLock, get_ident
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Generic, TypeVar
 
 from llamaherd.engine.core.errors import ContextClosedError, ForkError
+from llamaherd.engine.core.outcome import CANCELLED
+from llamaherd.engine.core.stats import RequestStats
 from llamaherd.engine.loop.threads import (
     check_may_wait,
     check_not_exiting,
@@ -17,10 +19,14 @@ from llamaherd.engine.loop.threads import (
 from llamaherd.engine.native import shim
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from llamaherd.engine.core.stats import Load
     from llamaherd.engine.loop.group import Group
     from llamaherd.engine.loop.threads import Worker
     from llamaherd.engine.memory.plan import Plan
+
+WorkT = TypeVar("WorkT")
 
 
 class ThreadedLoop(ABC):
@@ -192,3 +198,93 @@ class ThreadedLoop(ABC):
         """Record that the thread has no more work and will end."""
         self._thread = 0
         self._has_left.set()
+
+
+class SendingLoop(ThreadedLoop, Generic[WorkT]):
+    """Base class of loops that send requests elsewhere and receive whole answers.
+
+    Each group has a WorkT with the state of its requests.
+    """
+
+    def __init__(self, name: str, on_close: Callable[[], None] = lambda: None) -> None:
+        super().__init__(name)
+        self._on_close = on_close
+        self._works: dict[Group, WorkT] = {}
+
+    def hand_in(self, group: Group) -> None:
+        """See `ThreadedLoop`; a stream is an `ArgumentError`."""
+        shim.check_process()
+        work = self._make_work(group)
+        with self._lock:
+            self._check_open()
+            if self._is_gone:
+                self._start()
+            group.worker = self._worker
+            self._works[group] = work
+            self._stir()
+
+    def close(self) -> None:
+        """See `ThreadedLoop`. In a forked child this does nothing."""
+        if shim.is_forked():
+            return
+        with self._lock:
+            was_closed, self._is_closed = self._is_closed, True
+            self._stir()
+        self.wait()
+        if not was_closed:
+            self._on_close()
+
+    def _every(self) -> list[Group]:
+        with self._lock:
+            groups = list(self._works)
+        return [group for group in groups if self.why_lost(group) is None]
+
+    def _note(self, group: Group) -> None:
+        """Let the thread look at the flags of a group."""
+        del group
+        self._stir()
+
+    def _run(self) -> None:
+        self._thread = get_ident()
+        with self._lock:  # an earlier thread may have died; its callers notice it
+            self._works = {
+                group: work
+                for group, work in self._works.items()
+                if group.worker is self._worker
+            }
+        while True:
+            with self._lock:
+                if not self._works:
+                    self._leave()
+                    return
+            try:
+                self._turn()
+            except BaseException as error:  # noqa: BLE001 - the waiting callers get it
+                for group in list(self._works):
+                    self._end(group, error)
+
+    def _end(self, group: Group, error: BaseException | None) -> None:
+        """End a group; without an error its open requests are cancelled."""
+        with self._lock:
+            if self._works.pop(group, None) is None:
+                return
+        for i in () if error is not None else list(group.open):
+            group.deliver(i, CANCELLED, RequestStats())
+        group.plan = self.plan
+        group.end(error)
+
+    def _closed_error(self) -> ContextClosedError:
+        """Return the error of groups that run when the loop is closed."""
+        return ContextClosedError(f"the {self._name} was closed while it generated")
+
+    @abstractmethod
+    def _make_work(self, group: Group) -> WorkT:
+        """Return the state of a new group; refuse a group that cannot be sent."""
+
+    @abstractmethod
+    def _stir(self) -> None:
+        """Wake the thread, if it would not look at the groups soon."""
+
+    @abstractmethod
+    def _turn(self) -> None:
+        """Send requests and receive answers for a while; groups get its errors."""
