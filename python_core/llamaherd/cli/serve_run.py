@@ -244,14 +244,14 @@ def _set(
     arguments: _Arguments, key: str, value: object, by_flag: Collection[str]
 ) -> None:
     """Add the argument that a `--set` gives."""
-    from llamaherd.tables.spec_keys import KEYS, checked_keys  # noqa: PLC0415 - fast help
+    from llamaherd.tables.spec_keys import check_keys  # noqa: PLC0415 - fast help
 
     table, _, name = key.partition(".")
     problem = f"--set cannot set {checks.quoted(key)}"
     if table not in arguments._fields or name in _ELSEWHERE:
         hint = _ELSEWHERE.get(name, "a key is model.NAME or context.NAME")
         raise ArgumentError(f"{problem}: {hint}", argument="--set", form="{problem}")
-    checked_keys(f"[{table}]", {name: value}, KEYS[table])
+    check_keys(table, {name: value})
     values = getattr(arguments, table)
     if name in values:
         flag = f"--{name.replace('_', '-')}" if name in by_flag else "another --set"

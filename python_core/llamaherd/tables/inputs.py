@@ -179,8 +179,7 @@ def _tokens(spec: RunSpec, model: Model, table: Table, size: int) -> Iterator[ar
     chat = spec.chat and spec.task != "annotate"  # prompts of a codebook share a prefix
     parse = parsing("auto", chat=chat)
     tokenize = partial(prompt_tokens, model, parse_special=parse)
-    rendering = spec.chat_options if chat else {}
-    options = PromptOptions(chat=chat, system=spec.system, **rendering)
+    options = PromptOptions(chat=chat, **(spec.chat_options if chat else {}))
     n = 0
     for part in _prompts(spec, table, size):
         for text in rendered(model, part, options):

@@ -6,7 +6,6 @@ import os
 import re
 import tomllib
 from collections.abc import Callable, Mapping
-from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +18,7 @@ from llamaherd.engine.core.files import not_utf8
 from llamaherd.tables.spec import RunSpec
 from llamaherd.tables.spec_keys import (
     KEYS,
-    checked_keys,
+    check_keys,
     is_schema_file,
     is_template_file,
 )
@@ -29,17 +28,17 @@ _MAX_BYTES = 16 << 20
 _HEADER = re.compile(r"\s*\[([^\[\]]+)\]")
 _KEY = re.compile(r"""\s*([\w-]+|"[^"]*"|'[^']*')\s*[=.]""")
 _TABLES = (*KEYS, "thinking", "variables")
-_KNOWN: dict[str, object] = {field.name: None for field in fields(RunSpec)}
-# Keys whose texts are paths of files under a condition; keys whose texts may be files.
-_FILES: dict[str, Callable[[str], bool]] = {
+_MODELS = ("model.path", "model.lora", "annotate.embeddings", "annotate.larger")
+# Keys whose texts are paths, with the condition under which a text is one.
+_PATHS: dict[str, Callable[[str], bool]] = {
     **dict.fromkeys(
         ("input", "output", "journal"), lambda path: path not in {"", STREAM}
     ),
     "codebook": lambda codebook: not is_ready(codebook),
     "chat_template": is_template_file,
     "sampling.schema": is_schema_file,
+    **dict.fromkeys(_MODELS, lambda _: True),
 }
-_MODELS = ("model.path", "model.lora", "annotate.embeddings", "annotate.larger")
 
 
 def read_spec(path: str | os.PathLike[str]) -> RunSpec:
@@ -50,7 +49,8 @@ def read_spec(path: str | os.PathLike[str]) -> RunSpec:
             content = stream.read(_MAX_BYTES + 1)
         _check_size(content)
         # A tool of Windows may write a byte order mark.
-        keys = tomllib.loads(content.decode("utf-8-sig"))
+        text = content.decode("utf-8-sig")
+        keys = tomllib.loads(text)
     except OSError as error:
         raise ArgumentError(
             error.strerror or str(error), code="unreadable", file=str(path)
@@ -64,7 +64,7 @@ def read_spec(path: str | os.PathLike[str]) -> RunSpec:
     try:
         return spec_of(keys, file.parent)
     except BadArgumentError as error:
-        line = line_of(content.decode("utf-8-sig"), error.argument)
+        line = line_of(text, error.argument)
         raise error.moved(file=str(path), line=line) from None
     except (TypeError, ValueError) as error:
         raise ArgumentError(str(error), file=str(path)) from None
@@ -95,7 +95,7 @@ def _check_size(content: bytes) -> None:
 
 def spec_of(keys: Mapping[str, Any], folder: Path | None = None) -> RunSpec:
     """Create the run that keys describe; relative paths refer to a folder, if given."""
-    checked_keys("a run", keys, _KNOWN)
+    check_keys("", keys)
     if folder is not None:
         keys = _with_paths(
             keys,
@@ -178,46 +178,34 @@ def _with_paths(
 ) -> dict[str, Any]:
     """Return the keys of a run with changed paths of its files, and of its models."""
     keys = dict(described)
-    for key, is_path in _FILES.items():
-        _replace(keys, key, of_file, is_path)
-    for key in _MODELS:
-        _replace(keys, key, of_model)
+    for key, is_path in _PATHS.items():
+        table, _, name = key.rpartition(".")
+        settings = keys.get(table) if table else keys
+        if isinstance(settings, Mapping) and name in settings:
+            change = of_model if key in _MODELS else of_file
+            paths = {**settings, name: _with_texts(settings[name], change, is_path)}
+            keys |= {table: paths} if table else paths
     return keys
 
 
-def _replace(
-    keys: dict[str, Any],
-    key: str,
-    change: Callable[[str], str],
-    is_path: Callable[[str], bool] = lambda _: True,
-) -> None:
-    """Change the texts of a key, such as "sampling.schema", that are paths."""
-    table, _, name = key.rpartition(".")
-    settings = keys.get(table) if table else keys
-    if isinstance(settings, Mapping) and name in settings:
-        relocated = {**settings, name: _relocatedtexts(settings[name], change, is_path)}
-        keys |= {table: relocated} if table else relocated
-
-
-def _relocatedtexts(
+def _with_texts(
     value: object, change: Callable[[str], str], is_path: Callable[[str], bool]
 ) -> object:
+    """Return a text, or the texts of lists, changed where it is a path."""
     if isinstance(value, (list, tuple)):
-        return [_relocatedtexts(inner, change, is_path) for inner in value]
+        return [_with_texts(inner, change, is_path) for inner in value]
     return change(value) if isinstance(value, str) and is_path(value) else value
 
 
 def _plain(spec: RunSpec) -> dict[str, Any]:
     """Return the keys that are not None, which TOML cannot represent."""
     keys: dict[str, Any] = {"task": spec.task}
-    for field in fields(spec):
-        value = getattr(spec, field.name)
-        if field.name in KEYS:
+    for name in spec.changed():
+        value = getattr(spec, name)
+        if name in KEYS:
             value = {key: inner for key, inner in value.items() if inner is not None}
-            if value:
-                keys[field.name] = value
-        elif value not in (field.default, None):
-            keys[field.name] = value
+        if value or name not in KEYS:
+            keys[name] = value
     return keys
 
 

@@ -1,11 +1,11 @@
-"""Keys of a run file: the tables, their keys and defaults; a check for unknown keys."""
+"""Keys of a run file: their values, defaults and documentation."""
 
 from __future__ import annotations
 
 import inspect
 from collections.abc import Mapping
-from difflib import get_close_matches
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import Any
 
 from llamaherd.calls.asks.annotate_options import AnnotateOptions
 from llamaherd.calls.asks.options import (
@@ -16,36 +16,29 @@ from llamaherd.calls.asks.options import (
 )
 from llamaherd.calls.run.context import Context
 from llamaherd.engine.core import checks
-from llamaherd.engine.core.declaration import REQUIRED, options_of
+from llamaherd.engine.core.declaration import (
+    REQUIRED,
+    Options,
+    declares,
+    option,
+    options_of,
+)
 from llamaherd.engine.core.errors import ArgumentError, ArgumentTypeError
 from llamaherd.engine.core.files import not_utf8
+from llamaherd.engine.core.values import Checked, Choice, Flag, TextKind, Unchecked, Whole
 from llamaherd.engine.model.model import Model
+from llamaherd.tables.stored import STREAM, check_name
+from llamaherd.tasks.task import KINDS, Kind
 
-if TYPE_CHECKING:
-    from pathlib import Path
-
-
-def _names(function: object, without: str = "") -> dict[str, object]:
-    """Return the defaults of a function's optional arguments, by name."""
-    parameters = inspect.signature(function).parameters  # type: ignore[arg-type]
-    return {
-        name: parameter.default
-        for name, parameter in parameters.items()
-        if parameter.default is not inspect.Parameter.empty and name != without
-    }
-
-
-# Top-level keys for the chat template, with the names of the options that they set.
+# Top-level keys that set an option of the prompts, with the names of these options.
 CHAT_KEYS = {
     PromptOptions.declared[name].key: name
-    for name in ("thinking", "variables", "template", "prefix", "merge_system")
+    for name in ("system", "thinking", "variables", "template", "prefix", "merge_system")
 }
 # Options of a task that are top-level keys of the file, not keys of the task's table.
-AT_TOP = ("chat", "system", "journal", *CHAT_KEYS)
-
-
+AT_TOP = ("chat", "journal", *CHAT_KEYS)
 # Tables of the tasks, with the options that are their keys.
-TASK_TABLES = {
+TASK_TABLES: dict[str, type[Options]] = {
     "sampling": GenerateOptions,
     "classify": ClassifyOptions,
     "annotate": AnnotateOptions,
@@ -53,58 +46,52 @@ TASK_TABLES = {
 }
 
 
-def _options(table: str) -> dict[str, object]:
-    """Return the keys of a task's table with their defaults."""
-    taken = options_of(TASK_TABLES[table], "rows")
+def _arguments(function: object) -> dict[str, object]:
+    """Return the defaults of a function's optional arguments, by name."""
+    parameters = inspect.signature(function).parameters  # type: ignore[arg-type]
     return {
-        name: None if option.default is REQUIRED else option.default
-        for name, option in taken.items()
-        if name not in AT_TOP
+        name: parameter.default
+        for name, parameter in parameters.items()
+        if parameter.default is not inspect.Parameter.empty and name != "interrupt"
     }
 
 
 # Keys of each table with their defaults.
 KEYS: dict[str, dict[str, object]] = {
-    "model": {"path": None, **_names(Model, without="interrupt")},
-    "context": _names(Context),
-    **{table: _options(table) for table in TASK_TABLES},
+    "model": {"path": None, **_arguments(Model)},
+    "context": _arguments(Context),
+    **{
+        table: {
+            name: None if declared.default is REQUIRED else declared.default
+            for name, declared in options_of(options, "rows").items()
+            if name not in AT_TOP
+        }
+        for table, options in TASK_TABLES.items()
+    },
 }
-_TABLES = frozenset(f"[{name}]" for name in KEYS)
 
 
-def checked_keys(where: str, table: object, known: Mapping[str, object]) -> None:
-    """Check that a table has only known keys."""
-    if not isinstance(table, Mapping):
+def check_keys(table: str, keys: object) -> None:
+    """Check that a table is a mapping of known keys; "" for the keys of the file."""
+    where = f"[{table}]" if table else "a run"
+    if not isinstance(keys, Mapping):
         raise ArgumentTypeError(
-            f"must be a table of keys, not {checks.shown(table)}", argument=where
+            f"must be a table of keys, not {checks.shown(keys)}", argument=where
         )
-    for key in table:
-        if key not in known:
-            close = get_close_matches(str(key), known, n=1)
-            nested = "" if where in _TABLES else _nested(str(key))
-            hint = f"did you mean {close[0]!r}?" if close else f"known: {_list(known)}"
-            if nested:
-                hint = f"did you mean {nested}?"
-            raise ArgumentError(
-                f"{where} has no key {str(key)[:60]!r}; {hint}",
-                argument=f"{where if where in _TABLES else ''} {key}".strip(),
-                code="unknown_argument",
-                form="{problem}",
-            )
-
-
-def _nested(key: str) -> str:
-    """Return TABLE.KEY for each table that has this key, for messages; "" for none."""
-    return " or ".join(repr(f"{table}.{key}") for table in KEYS if key in KEYS[table])
-
-
-def _list(names: Mapping[str, object]) -> str:
-    return ", ".join(names)
-
-
-def is_template_file(template: str) -> bool:
-    """Return whether a text is the path of a template file; a template has braces."""
-    return "{" not in template
+    known: Mapping[str, object] = KEYS[table] if table else RunKeys.declared
+    for key in keys:
+        if key in known:
+            continue
+        hint = checks.meant(key, known) or f"; known: {', '.join(known)}"
+        tables = () if table else [name for name in KEYS if key in KEYS[name]]
+        if tables:
+            hint = f"; did you mean {' or '.join(repr(f'{t}.{key}') for t in tables)}?"
+        raise ArgumentError(
+            f"{where} has no key {checks.quoted(str(key))}{hint}",
+            argument=f"[{table}] {key}" if table else str(key),
+            code="unknown_argument",
+            form="{problem}",
+        )
 
 
 def is_schema_file(schema: str) -> bool:
@@ -112,8 +99,16 @@ def is_schema_file(schema: str) -> bool:
     return schema.lstrip()[:1] != "{"
 
 
-def read_template(path: Path, name: str) -> str:
-    """Return the chat template in a file."""
+def is_template_file(template: str) -> bool:
+    """Return whether a text is the path of a template file; a template has braces."""
+    return "{" not in template
+
+
+def template_text(template: str) -> str:
+    """Return a chat template that is given as its text or as the path of a file."""
+    if not is_template_file(template):
+        return template
+    path = Path(template)
     try:
         return path.read_text(encoding="utf-8-sig")
     except OSError as error:
@@ -124,6 +119,152 @@ def read_template(path: Path, name: str) -> str:
         reason = str(error)
     raise ArgumentError(
         f"{checks.quoted(path.name)} cannot be read: {reason}",
-        argument=name,
+        argument="chat_template",
         code="unreadable",
     )
+
+
+def _table(doc: str) -> Any:  # noqa: ANN401 - as `option`
+    def checked(name: str, keys: object) -> object:
+        check_keys(name, keys)
+        return keys
+
+    kind = Checked(checked, {"type": "object"})
+    return option(kind, default_factory=dict, doc=doc)
+
+
+def _of_prompts(name: str, more: str = "") -> Any:  # noqa: ANN401 - as `option`
+    """Declare the key for an option of prompts; its value is stored as in the file."""
+    declared = PromptOptions.declared[name]
+
+    def checked(key: str, value: Any) -> object:  # noqa: ANN401 - of a file
+        is_template = name == "template" and isinstance(value, str)
+        declared.kind.check(key, template_text(value) if is_template else value)
+        return value
+
+    kind = Checked(checked, declared.kind.schema)
+    return option(kind, default=declared.default, doc=f"{declared.doc}{more}")
+
+
+def _stored_name(name: str, value: object) -> str:
+    check_name(name, checks.text(name, value))
+    return str(value)
+
+
+def _delimiter(name: str, value: object) -> str:
+    mark = checks.text(name, value)
+    if mark == "\\t":  # shells pass it on as two characters
+        return "\t"
+    if len(mark) != 1 or mark in '"\r\n\0':
+        problem = f"must be one character, such as ';', not {checks.shown(mark)}"
+        raise ArgumentError(problem, argument=name)
+    return mark
+
+
+def _encoding(name: str, value: object) -> str:
+    encoding = checks.text(name, value)
+    try:
+        if "a".encode(encoding).decode(encoding) == "a":
+            return encoding
+    except (LookupError, UnicodeError, TypeError, ValueError):
+        pass
+    raise ArgumentError(
+        f"is not known: {checks.shown(encoding)}; try 'utf-8' or 'cp1252'", argument=name
+    )
+
+
+@declares
+class RunKeys(Options):
+    """Keys of a run file."""
+
+    task: Kind = option(
+        Choice(KINDS),
+        default="generate",
+        doc='"generate", "classify", "annotate" or "embed".',
+    )
+    input: str = option(
+        Checked(_stored_name, {"type": "string"}),
+        default=STREAM,
+        doc="Path of a table as .csv, .tsv, .jsonl, .ndjson or .parquet, text files also "
+        'with .gz or .zst; "-" for stdin; or a pipe such as `<(...)`.',
+    )
+    output: str = option(
+        Checked(_stored_name, {"type": "string"}),
+        default=STREAM,
+        doc='Path of the table with the new columns; "-" for stdout.',
+    )
+    journal: str | None = option(
+        TextKind(),
+        default=None,
+        doc="Path of the journal that stores finished rows. None for a file next to the "
+        'output; "" for no journal.',
+    )
+    prompt: str | None = option(
+        TextKind(),
+        default=None,
+        doc="Template of the prompts; `{column}` is replaced by the row's value.",
+    )
+    column: str | None = option(
+        TextKind(),
+        default=None,
+        doc="Column that contains the prompts, as an alternative to `prompt`.",
+    )
+    chat: bool = _of_prompts("chat")
+    system: str | None = _of_prompts("system")
+    thinking: Mapping[str, Any] | int | None = _of_prompts(
+        "thinking", " A table has the fields of `Thinking`."
+    )
+    variables: Mapping[str, Any] | None = _of_prompts("variables")
+    chat_template: str | None = _of_prompts(
+        "template", " A text without braces is the path of a file."
+    )
+    answer_prefix: str | None = _of_prompts("prefix")
+    merge_system: bool = _of_prompts("merge_system")
+    prefix: str = option(
+        TextKind(), default="", doc="Text at the start of the names of new columns."
+    )
+    encoding: str = option(
+        Checked(_encoding, {"type": "string"}),
+        default="utf-8",
+        doc="Encoding of CSV and JSONL files.",
+    )
+    delimiter: str | None = option(
+        Checked(_delimiter, {"type": "string"}),
+        default=None,
+        doc="Delimiter of CSV; None for a comma. In .tsv it is a tab.",
+    )
+    header: bool = option(
+        Flag(),
+        default=True,
+        doc="Whether the first row of a CSV input has the names of its columns. Without "
+        'it, they are "column_1", "column_2" and so on; a single column is "text".',
+    )
+    limit: int | None = option(
+        Whole(1),
+        default=None,
+        doc="Number of rows of the input to read, from the first; None for all.",
+    )
+    spreadsheet: bool = option(
+        Flag(),
+        default=False,
+        doc="Whether to write CSV for a spreadsheet: with a byte order mark, and with an "
+        "apostrophe before cells that would be read as a formula.",
+    )
+    model: Mapping[str, Any] = _table(
+        "Arguments of `Model`; `path` is the model to load."
+    )
+    context: Mapping[str, Any] = _table("Arguments of `Context`.")
+    sampling: Mapping[str, Any] = _table(
+        "Settings of generation, including `retries`, `strict` and `show_schema`."
+    )
+    classify: Mapping[str, Any] = _table(
+        "Labels and further arguments of `classify_parallel`."
+    )
+    codebook: str | Mapping[str, Any] | None = option(
+        Unchecked({"type": ["string", "object"]}),
+        default=None,
+        doc='Codebook for the task "annotate": path of a YAML file, "ready:name" for a '
+        "ready codebook, or its content.",
+    )
+    annotate: Mapping[str, Any] = _table("Further arguments of `annotate`.")
+    embed: Mapping[str, Any] = _table("Arguments of `embed_parallel`.")
