@@ -13,7 +13,7 @@ from llamaherd import remote
 from llamaherd._r.arguments import by_name
 from llamaherd._r.boundary import clean, form_of, renamed
 from llamaherd._r.forms import Part, table_of
-from llamaherd.calls.run.function_work import StartWork
+from llamaherd._r.jobs import NoProgress
 from llamaherd.engine.core import checks
 from llamaherd.engine.core.errors import ClusterError
 from llamaherd.ray import connect
@@ -67,6 +67,40 @@ def _of_argument(error: lh.BadArgumentError) -> lh.BadArgumentError:
         return error.moved(argument=_ARGUMENT)
     form = '{name} {problem}: reticulate::import("ray")$shutdown() first'
     return error.moved(argument=_ARGUMENT, form=form)
+
+
+class StartWork:
+    """Work of a `Job`: starts a server or a cluster, which may take minutes.
+
+    Args:
+        start: Function that starts it. Its argument `is_cancelled` is a function
+            that returns True after `cancel`.
+    """
+
+    problem = ""
+    progress = NoProgress()
+
+    def __init__(self, start: Callable[..., Any]) -> None:
+        self._start = start
+        self._is_cancelled = False
+
+    def cancel(self) -> None:
+        """End the processes that are starting."""
+        self._is_cancelled = True
+
+    def run(self) -> Any:  # noqa: ANN401 - a cluster or a server
+        """Start; return None if the start of a server was cancelled.
+
+        Raises:
+            ServerError: The server did not start.
+            ClusterError: The cluster did not start.
+        """
+        try:
+            return self._start(is_cancelled=lambda: self._is_cancelled)
+        except lh.ServerError:
+            if self._is_cancelled:
+                return None
+            raise
 
 
 def cluster_start(

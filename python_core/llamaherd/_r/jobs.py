@@ -7,11 +7,14 @@ collects the result.
 
 from __future__ import annotations
 
+import ctypes
 import functools
 import inspect
+import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from threading import Lock, Timer, get_ident
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import llamaherd as lh
 from llamaherd._r.arguments import by_name, converted, read
@@ -25,17 +28,26 @@ from llamaherd._r.boundary import (
 from llamaherd._r.composites import named_journal
 from llamaherd._r.functions import door, function_of
 from llamaherd._r.results import labels_so_far
-from llamaherd.calls.run.function_work import FunctionWork
 from llamaherd.coding.annotation.record import called_from
-from llamaherd.engine.core.keeping import kept
+from llamaherd.engine.core.caller import recorded_warnings
+from llamaherd.engine.core.errors import JournalWarning
+from llamaherd.engine.core.keeping import keep, kept
+from llamaherd.engine.core.progress import JobProgress
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from llamaherd._r.boundary import Status
-    from llamaherd.engine.core.progress import JobProgress
 
 _FIRST_WAIT_S = 0.1  # as long as R waits between two checks for Ctrl-C
+_GRACE_S = 0.5  # reports of progress follow each other in a shorter time
+
+
+class NoProgress(JobProgress):
+    """Progress of a call that has not reported any, or cannot."""
+
+    unit: ClassVar[str] = "calls"
+    n_done, n_total = 0, 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,12 +67,94 @@ class Ended:
         return cls(finished, running, progress)
 
 
-class CallWork(FunctionWork):
-    """Call of a function that R knows by its name."""
+class CallWork:
+    """Call of a function that R knows by its name: the work of a `Job`.
 
-    def ended(self, error: BaseException) -> Ended:
-        """Return the results that an exception keeps."""
-        return Ended.of(error, self.progress)
+    Cancelling raises KeyboardInterrupt in the thread: in the next report of progress,
+    which the functions turn into their finished results; or, if there is no report for
+    half a second or at all, at the thread's next instruction, as Ctrl-C does in Python.
+
+    Args:
+        function: Function of a function for reports of progress.
+        reports: True if the function reports its progress.
+    """
+
+    def __init__(self, function: Callable[[Any], Any], *, reports: bool) -> None:
+        self._function, self._reports = function, reports
+        self._lock = Lock()
+        self._thread: int | None = None  # of the running function
+        self._is_cancelled = self._is_told = False
+        self._caught: list[warnings.WarningMessage] = []
+        self.progress: JobProgress = NoProgress()
+
+    @property
+    def problem(self) -> str:
+        """Problem of the call's journal, to be reported while the call runs."""
+        caught = (record.message for record in reversed(self._caught))
+        return next((w.problem for w in caught if isinstance(w, JournalWarning)), "")
+
+    def cancel(self) -> None:
+        """End the call soon; return at once."""
+        self._is_cancelled = True
+        if self._reports:
+            timer = Timer(_GRACE_S, self._insist)
+            timer.daemon = True
+            timer.start()
+        else:
+            self._insist()
+
+    def run(self) -> Any:  # noqa: ANN401 - results of any function
+        """Call the function; return its results, or those that Ctrl-C leaves of them."""
+        with recorded_warnings() as self._caught:
+            try:
+                return self._called()
+            except KeyboardInterrupt as error:
+                if not self._is_cancelled:
+                    raise
+                return Ended.of(error, self.progress)
+            except Exception as error:
+                if kept(error) is not None:
+                    keep(error, Ended.of(error, self.progress), converted=True)
+                raise
+
+    def tell(self, _results: object) -> None:
+        """Issue the recorded warnings again, in the thread that collects the results."""
+        caught, self._caught = self._caught, []
+        for warning in caught:
+            warnings.warn_explicit(
+                warning.message, warning.category, warning.filename, warning.lineno
+            )
+
+    def _called(self) -> Any:  # noqa: ANN401 - results of any function
+        try:
+            with self._lock:
+                self._thread = get_ident()
+            if self._is_cancelled:
+                raise KeyboardInterrupt
+            return self._function(self._report)
+        finally:
+            with self._lock:
+                self._thread = None
+            _nothing()  # an interrupt that was requested is raised here at the latest
+
+    def _report(self, progress: JobProgress) -> None:
+        self.progress = progress
+        if self._is_cancelled and not self._is_told:
+            with self._lock:
+                self._is_told = True
+            raise KeyboardInterrupt
+
+    def _insist(self) -> None:
+        with self._lock:
+            if self._thread is not None and not self._is_told:
+                self._is_told = True
+                ctypes.pythonapi.PyThreadState_SetAsyncExc(
+                    ctypes.c_ulong(self._thread), ctypes.py_object(KeyboardInterrupt)
+                )
+
+
+def _nothing() -> None:
+    """Return; Python raises requested exceptions where a function begins."""
 
 
 @unrecorded

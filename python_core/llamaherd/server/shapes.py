@@ -169,7 +169,7 @@ class Prepared(Generic[_T]):
     def steps(self) -> Steps[_T]:
         """See `SteppedWork`."""
         work: Any = self.work
-        is_stepped = isinstance(work, HostedCall)
+        is_stepped = isinstance(work, HostedCall) and work.is_stepped
         results: Any = (yield from work.steps()) if is_stepped else work.run()
         self.stats = results.stats
         return results  # type: ignore[no-any-return]

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from llamaherd.calls.chat.chat import template_date, writes_date
-from llamaherd.calls.run.hosted import HostedCall
 from llamaherd.calls.structured.columns import NUMBER, Column
 from llamaherd.coding.annotation.annotate import prepare_coding
 from llamaherd.coding.annotation.codebook import Codebook
@@ -107,7 +106,7 @@ class Annotate(Task["Coded"]):
         journal: Journal | None,
     ) -> Runnable[Coded]:
         """Create the call for some texts."""
-        coding = prepare_coding(
+        return prepare_coding(
             {_TEXT: list(texts)},
             _TEXT,
             self.codebook,
@@ -116,7 +115,6 @@ class Annotate(Task["Coded"]):
             is_piece=True,
             journal=journal,
         )
-        return HostedCall(host, coding)
 
     def rows(self, results: Coded) -> Cells:
         """Return the cells of each column."""

@@ -19,7 +19,7 @@ import pytest
 import tiny_loras
 import tiny_models
 from llamaherd import _r, remote
-from llamaherd.calls.run.function_work import StartProgress, StartWork
+from llamaherd._r.hosts import StartWork
 from llamaherd.cli import main, serve
 from llamaherd.engine.core.files import take_lock
 from llamaherd.engine.core.words import PYTHON, R, spoken_in, words
@@ -266,7 +266,7 @@ def test_r_waits_for_a_start_in_a_job_that_it_can_cancel() -> None:
 
     job = lh.Job(StartWork(start))
     assert not job.wait(0)
-    assert job.progress == StartProgress(n_done=0)
+    assert job.progress.n_total == 0
     job.cancel()
     assert _r.job_result(job) == {
         "ok": True,

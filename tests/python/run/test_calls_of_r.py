@@ -14,7 +14,6 @@ from llamaherd import _r
 from llamaherd._r import forms, functions, jobs
 from llamaherd._r.arguments import converted
 from llamaherd._r.boundary import clean, form_of
-from llamaherd.calls.run import function_work
 from llamaherd.engine.core.keeping import keep
 from llamaherd.engine.core.outcome import TextPiece
 from llamaherd.engine.core.stats import Progress
@@ -339,7 +338,7 @@ def test_a_call_without_reports_ends_as_by_ctrl_c(
     *,
     reports: bool,
 ) -> None:
-    monkeypatch.setattr(function_work, "_GRACE_S", 0.01)
+    monkeypatch.setattr(jobs, "_GRACE_S", 0.01)
     running = Event()
 
     def endless() -> None:

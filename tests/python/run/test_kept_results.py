@@ -12,7 +12,7 @@ import sys
 import warnings
 from contextlib import contextmanager
 from threading import Event
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import llamaherd as lh
 import numpy as np
@@ -214,7 +214,7 @@ def break_journals(monkeypatch: pytest.MonkeyPatch) -> None:
         progress = work.progress
         return "the disk is full" if 2 * progress.n_done > progress.n_total else ""
 
-    for work in (HostedCall, EmbedCall):
+    for work in (HostedCall, EmbedCall, coding.Coding, pairs.PairRun):
         monkeypatch.setattr(work, "problem", property(problem))
     monkeypatch.setattr(HostedCall, "is_stepped", False)  # as calls with a journal
 
@@ -519,8 +519,6 @@ def failing_job(k: int, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
     def failing(self: HostedCall[Any]) -> Any:
         results = run(self)
-        if isinstance(self.call, (coding.Coding, pairs.PairRun)):
-            return results
         n_runs[0] += 1
         if n_runs[0] == k:
             raise OwnError
@@ -556,13 +554,10 @@ def test_rounds_of_pairs_are_no_calls_inside_of_the_comparison(
 ) -> None:
     run = HostedCall.run
 
-    def failing(self: HostedCall[Any]) -> Any:
-        results = run(self)
-        if not isinstance(self.call, pairs.PairRun):
-            error = OwnError()
-            keep(error, results)
-            raise error
-        return results
+    def failing(self: HostedCall[Any]) -> NoReturn:
+        error = OwnError()
+        keep(error, run(self))
+        raise error
 
     monkeypatch.setattr(HostedCall, "run", failing)
     with pytest.raises(OwnError) as caught:

@@ -168,7 +168,7 @@ def prepare_generate(
     file = options.journal if journal is None else journal
     work = call if file is None else recorded(call, context, file)
     tell = _tell(options) if tells_cut else None
-    return HostedCall(context, work, prompts, tell)
+    return HostedCall(context, work, prompts, tell=tell)
 
 
 def _tell(options: GenerateOptions) -> Callable[[Results], None] | None:

@@ -11,7 +11,7 @@ from llamaherd.calls.run.call import Call
 from llamaherd.calls.run.context import as_context
 from llamaherd.calls.run.handle import Handle
 from llamaherd.calls.run.host import Elsewhere
-from llamaherd.calls.run.hosted import HostedCall, Scored, Scoring, StepRunner
+from llamaherd.calls.run.hosted import HostedCall, OwnThread, Scored
 from llamaherd.calls.run.job import Interrupts, Job, wait_for_end
 from llamaherd.engine.core.caller import warn_caller
 from llamaherd.engine.core.keeping import begun, forget, interrupted, keep, kept
@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     from llamaherd.calls.run.job import Runnable
     from llamaherd.engine.core.outcome import TextPiece
     from llamaherd.engine.core.request import Request
-    from llamaherd.engine.core.stats import Progress
 
 _R = TypeVar("_R")
 _W = TypeVar("_W")
@@ -53,9 +52,9 @@ def run_to_end(
         with Interrupts() as interrupts, reporter(progress) as report:
             with interrupts.let_through():
                 work = prepare()
-            job: Job[_R] | _OwnThread[_R]
+            job: Job[_R] | OwnThread[_R]
             if isinstance(work, HostedCall) and work.is_stepped:
-                job = _OwnThread(work)
+                job = OwnThread(work)
             else:
                 job = Job(work)
             try:
@@ -82,45 +81,7 @@ def run_to_end(
         raise
 
 
-class _OwnThread(StepRunner[_R]):
-    """Call in steps on the caller's thread, in place of a `Job` in another thread.
-
-    A single prompt takes a few milliseconds, of which each thread is a part.
-    """
-
-    def __init__(self, work: HostedCall[_R]) -> None:
-        self._work = work
-        super().__init__(work.steps())
-
-    @property
-    def progress(self) -> Progress:
-        """Progress of the call."""
-        return self._work.progress
-
-    def cancel(self) -> None:
-        """End the call soon."""
-        self._work.cancel()
-
-    def outcome(self) -> _R:
-        """Return the results when the thread of the loop has no more work."""
-        try:
-            return super().outcome()
-        except BaseException:
-            self.cancel()  # an error between two steps leaves the group in the loop
-            raise
-        finally:
-            self._work.host.loop.settle()
-
-    def warn(self) -> None:
-        """Warn of nothing: a call in steps has no journal."""
-
-    def tell(self) -> None:
-        """Warn about the results."""
-        if self._work.tell is not None:
-            self._work.tell(self.outcome())
-
-
-def _finished(job: Job[_R] | _OwnThread[_R]) -> _R | None:
+def _finished(job: Job[_R] | OwnThread[_R]) -> _R | None:
     """Return the finished results of a call that is ended by an error; None without any.
 
     The error is raised next. Therefore neither an error of the job nor a filter that
@@ -243,10 +204,11 @@ def scoring(
 ) -> HostedCall[_S]:
     """Create a scoring call; it does not close a `journal` that is open.
 
-    For `name` and `n_beside` see `Scoring`, for `n` and `seed` see `Call`.
+    For `name` and `n_beside` see `HostedCall`, for `n` and `seed` see `Call`.
     """
     call = Call(requests, seed=seed, on_error=options.on_error, n=n)
     file = options.journal if journal is None else journal
     runnable = call if file is None else recorded(call, context, file)
-    scored = Scoring(runnable, convert, name=name, n_beside=n_beside)
-    return HostedCall(context, scored, prompts)
+    return HostedCall(
+        context, runnable, prompts, convert=convert, name=name, n_beside=n_beside
+    )

@@ -26,6 +26,7 @@ from llamaherd.calls.journal.entry import (
 from llamaherd.calls.journal.file import DamagedError, quoted, refusals
 from llamaherd.calls.journal.journal import VERSION, Journal, mixed_up
 from llamaherd.calls.journal.sqlite import is_locked
+from llamaherd.calls.run.hosted import run_steps
 from llamaherd.engine.core.errors import JournalError
 from llamaherd.engine.core.keeping import keeping
 from llamaherd.engine.core.outcome import Finish, Output
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
 
     from llamaherd.calls.run.call import Call
     from llamaherd.calls.run.host import Host
+    from llamaherd.calls.run.hosted import Steps
     from llamaherd.engine.core.request import Request
     from llamaherd.engine.core.results import FinishReason, Results
     from llamaherd.engine.core.stats import Progress
@@ -125,7 +127,10 @@ class RecordedCall:
         problem: During the run: first failure to store results. After the run: reason why
             results are not stored, or description of a removal or move of the file; ""
             without a problem.
+        is_stepped: Always False in this class, see `LoopCall`.
     """
+
+    is_stepped = False
 
     def __init__(
         self,
@@ -161,6 +166,10 @@ class RecordedCall:
 
     def run(self, loop: ThreadedLoop) -> Results:
         """Run the call without prompts that have a stored answer, see `Call.run`."""
+        return run_steps(self.steps(loop))
+
+    def steps(self, loop: ThreadedLoop) -> Steps[Results]:
+        """Run the call in steps, the first and the last of which may be long."""
 
         def is_cancelled() -> bool:
             return self._call.is_cancelled or loop.is_closed
@@ -168,7 +177,7 @@ class RecordedCall:
         with nullcontext() if self._is_kept else closing(self._journal):
             sha256 = self._hash_of(self._file, is_cancelled)
             if sha256 is None or not self._name_loras(is_cancelled):
-                return self._call.run(loop)
+                return (yield from self._call.steps(loop))
             self._keys = [
                 journal_key(sha256, self._settings_of(request), request)
                 for request in self._call.requests
@@ -177,7 +186,7 @@ class RecordedCall:
             writer = Writer(self._journal, self._note_failure)
             try:
                 with writer:
-                    results = self._call.run(
+                    results = yield from self._call.steps(
                         loop,
                         known=known,
                         on_output=lambda i, output: writer.put(

@@ -112,7 +112,7 @@ class Call:
 
     Attributes:
         problem: Warning for the caller; always "" in this class, see `LoopCall`.
-        is_stepped: See `Stepped`.
+        is_stepped: Always True in this class, see `LoopCall`.
     """
 
     problem = ""

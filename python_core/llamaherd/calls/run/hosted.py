@@ -9,7 +9,7 @@ import os
 from collections.abc import Generator
 from dataclasses import replace
 from threading import Event, Lock
-from typing import TYPE_CHECKING, Generic, Protocol, TypeGuard, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 from llamaherd.engine.core.errors import GenerationError
 from llamaherd.engine.core.keeping import keep_made, keeping, kept
@@ -28,29 +28,6 @@ if TYPE_CHECKING:
 
 
 _T = TypeVar("_T")
-_T_co = TypeVar("_T_co", covariant=True)
-
-
-class LoopCall(Protocol[_T_co]):
-    """A call whose requests run in a host's loop, with or without a journal."""
-
-    @property
-    def progress(self) -> Progress:
-        """Counts of finished units."""
-        ...
-
-    @property
-    def problem(self) -> str:
-        """Warning for the caller, during and after the run; "" if there is none."""
-        ...
-
-    def cancel(self) -> None:
-        """Ends the call soon. Any thread may call this method."""
-        ...
-
-    def run(self, loop: ThreadedLoop) -> _T_co:
-        """Answers the prompts."""
-        ...
 
 
 class GroupEnd:
@@ -106,19 +83,40 @@ class GroupEnd:
 Steps: TypeAlias = Generator[GroupEnd, None, _T]
 
 
-class Stepped(Protocol[_T_co]):
-    """A call that can run in steps, see `is_stepped`."""
+class LoopCall(Protocol):
+    """A call whose requests run in a host's loop, with or without a journal."""
 
-    is_stepped: bool
+    @property
+    def progress(self) -> Progress:
+        """Counts of finished units."""
+        ...
 
-    def steps(self, loop: ThreadedLoop) -> Steps[_T_co]:
-        """Answer the prompts in steps, with the errors of `LoopCall.run`."""
+    @property
+    def problem(self) -> str:
+        """Warning for the caller, during and after the run; "" if there is none."""
+        ...
+
+    @property
+    def is_stepped(self) -> bool:
+        """Whether no step blocks its thread until other requests have ended."""
+        ...
+
+    def cancel(self) -> None:
+        """Ends the call soon. Any thread may call this method."""
+        ...
+
+    def steps(self, loop: ThreadedLoop) -> Steps[Results]:
+        """Answers the prompts in steps."""
         ...
 
 
-def is_stepped(call: LoopCall[_T]) -> TypeGuard[Stepped[_T]]:
-    """Return whether no step blocks its thread until other requests have ended."""
-    return getattr(call, "is_stepped", False)
+class Scored(Protocol):
+    """Protocol of the results of a scoring call."""
+
+    @property
+    def errors(self) -> list[str | None]:
+        """Reason why each prompt failed; None for the others."""
+        ...
 
 
 class HostedCall(Generic[_T]):
@@ -126,29 +124,47 @@ class HostedCall(Generic[_T]):
 
     Args:
         prompts: Prompts as the caller gave them; the results get the index of a Series.
+        tell: Function that warns about the results after the end.
+        convert: Function that makes scores of the results, for a scoring call.
+        name: Name of the argument with the prompts, in the message of a failure.
+        n_beside: Number of additional requests, which are no prompts of the caller.
     """
 
     def __init__(
         self,
         host: Host,
-        call: LoopCall[_T],
+        call: LoopCall,
         prompts: object = None,
+        *,
         tell: Callable[[_T], object] | None = None,
+        convert: Callable[[Results], _T] | None = None,
+        name: str = "prompts",
+        n_beside: int = 0,
     ) -> None:
         self.host = host
         self.tell = tell
         self.call = call
         self._index = index_of(prompts)
+        self._convert = convert
+        self._name = name
+        self._n_beside = n_beside
 
     @property
     def progress(self) -> Progress:
-        """Counts of finished units."""
-        return self.call.progress
+        """Counts of finished units, without the additional requests."""
+        progress = self.call.progress
+        n_total = progress.n_total - self._n_beside
+        return replace(
+            progress,
+            n_done=min(progress.n_done, n_total),
+            n_failed=min(progress.n_failed, n_total),
+            n_total=n_total,
+        )
 
     @property
     def is_stepped(self) -> bool:
         """Whether no step blocks its thread until other requests have ended."""
-        return is_stepped(self.call)
+        return self.call.is_stepped
 
     @property
     def problem(self) -> str:
@@ -169,7 +185,7 @@ class HostedCall(Generic[_T]):
     def steps(self) -> Steps[_T]:
         """Answers the prompts in steps, with the errors of `run`."""
         try:
-            results = yield from steps_of(self.call, self.host.loop)
+            results: _T = yield from self._converted()
         except BaseException as error:
             set_index(kept(error), self._index)
             raise
@@ -178,16 +194,59 @@ class HostedCall(Generic[_T]):
             say(f"llamaherd: {getattr(results, 'stats', results)}")
         return results
 
+    def _converted(self) -> Steps[Any]:
+        steps, convert = self.call.steps(self.host.loop), self._convert
+        if convert is None:
+            return (yield from steps)
+        try:
+            answers = yield from steps
+        except GenerationError as error:
+            results: Any = convert(error.results)
+            failed = ((i, why) for i, why in enumerate(results.errors) if why is not None)
+            i, why = next(failed)
+            raise type(error)(f"{self._name}[{i}] failed: {why}", results) from None
+        except Exception as error:
+            partial = kept(error)
+            if partial is not None:
+                keep_made(error, lambda: convert(partial))
+            raise
+        with keeping(answers):
+            return convert(answers)
 
-class StepRunner(Generic[_T]):
-    """Runs steps on the threads that wait for their end."""
 
-    def __init__(self, steps: Steps[_T]) -> None:
-        self._steps = steps
+def run_steps(steps: Steps[_T]) -> _T:
+    """Run steps to their end on the current thread, which waits between them."""
+    lost: BaseException | None = None
+    while True:
+        try:
+            end = next(steps) if lost is None else steps.throw(lost)
+        except StopIteration as stop:
+            return stop.value  # type: ignore[no-any-return]
+        lost = None
+        try:
+            end.wait()
+        except BaseException as error:  # noqa: BLE001 - raised where the steps wait
+            lost = error
+
+
+class OwnThread(Generic[_T]):
+    """Call in steps on the caller's thread, in place of a `Job` in another thread.
+
+    A single prompt takes a few milliseconds, of which each thread is a part.
+    """
+
+    def __init__(self, work: HostedCall[_T]) -> None:
+        self._work = work
+        self._steps = work.steps()
         self._end: GroupEnd | None = None  # for which the next step waits
         self._results: _T | None = None
         self._error: BaseException | None = None
         self._step()
+
+    @property
+    def progress(self) -> Progress:
+        """Progress of the call."""
+        return self._work.progress
 
     def wait(self, timeout_s: float | None = None) -> bool:
         """Wait until all steps are over; return False after the timeout."""
@@ -201,9 +260,30 @@ class StepRunner(Generic[_T]):
                 self._step()
         return True
 
+    def cancel(self) -> None:
+        """End the call soon."""
+        self._work.cancel()
+
     def outcome(self) -> _T:
-        """Wait until all steps are over; return the results, or raise the error."""
-        self.wait()
+        """Return the results when the thread of the loop has no more work."""
+        try:
+            self.wait()
+            return self._ended()
+        except BaseException:
+            self.cancel()  # an error between two steps leaves the group in the loop
+            raise
+        finally:
+            self._work.host.loop.settle()
+
+    def warn(self) -> None:
+        """Warn of nothing: a call in steps has no journal."""
+
+    def tell(self) -> None:
+        """Warn about the results."""
+        if self._work.tell is not None:
+            self._work.tell(self.outcome())
+
+    def _ended(self) -> _T:
         if self._error is not None:
             raise self._error
         return self._results  # type: ignore[return-value]  # None only if a step gave it
@@ -216,92 +296,3 @@ class StepRunner(Generic[_T]):
             self._results = stop.value
         except BaseException as error:  # noqa: BLE001 - raised by `outcome`
             self._error = error
-
-
-def run_steps(steps: Steps[_T]) -> _T:
-    """Run steps to their end on the current thread."""
-    return StepRunner(steps).outcome()
-
-
-def steps_of(call: LoopCall[_T], loop: ThreadedLoop) -> Steps[_T]:
-    """Return the steps of a call; a call without steps is one step, which may be long."""
-    if is_stepped(call):
-        results: _T = yield from call.steps(loop)
-        return results
-    return call.run(loop)
-
-
-class Scored(Protocol):
-    """Protocol of the results of a scoring call."""
-
-    @property
-    def errors(self) -> list[str | None]:
-        """Reason why each prompt failed; None for the others."""
-        ...
-
-
-_R = TypeVar("_R", bound=Scored)
-
-
-class Scoring(Generic[_R]):
-    """A call that converts the results of another call."""
-
-    def __init__(
-        self,
-        call: LoopCall[Results],
-        convert: Callable[[Results], _R],
-        *,
-        name: str = "prompts",
-        n_beside: int = 0,
-    ) -> None:
-        self._call = call
-        self._convert = convert
-        self._name = name
-        self._n_beside = n_beside
-
-    @property
-    def progress(self) -> Progress:
-        """Progress of the call, without its additional requests."""
-        progress = self._call.progress
-        n_total = progress.n_total - self._n_beside
-        return replace(
-            progress,
-            n_done=min(progress.n_done, n_total),
-            n_failed=min(progress.n_failed, n_total),
-            n_total=n_total,
-        )
-
-    @property
-    def is_stepped(self) -> bool:
-        """Whether no step blocks its thread: the call has no journal."""
-        return is_stepped(self._call)
-
-    @property
-    def problem(self) -> str:
-        """Problem of the call after its run; "" without a problem."""
-        return self._call.problem
-
-    def cancel(self) -> None:
-        """End the call soon."""
-        self._call.cancel()
-
-    def run(self, loop: ThreadedLoop) -> _R:
-        """Run the call."""
-        return run_steps(self.steps(loop))
-
-    def steps(self, loop: ThreadedLoop) -> Steps[_R]:
-        """Run the call in steps, with the errors of `run`."""
-        try:
-            answers = yield from steps_of(self._call, loop)
-        except GenerationError as error:
-            results = self._convert(error.results)
-            failed = ((i, why) for i, why in enumerate(results.errors) if why is not None)
-            i, why = next(failed)
-            raise type(error)(f"{self._name}[{i}] failed: {why}", results) from None
-        except Exception as error:
-            partial = kept(error)
-            if partial is not None:
-                keep_made(error, lambda: self._convert(partial))
-            raise
-        with keeping(answers):
-            return self._convert(answers)

@@ -14,7 +14,6 @@ from llamaherd.calls.asks.settings import takes
 from llamaherd.calls.chat.chat import chat_date, writes_date
 from llamaherd.calls.journal.file import first_day
 from llamaherd.calls.run.host import Elsewhere
-from llamaherd.calls.run.hosted import HostedCall
 from llamaherd.coding import frames
 from llamaherd.coding.annotation.codebook import checked_codebook
 from llamaherd.coding.annotation.coding import Coding
@@ -122,7 +121,7 @@ def annotate_quietly(
     """Run `annotate` without warnings from notes."""
     coding = prepare_coding(frame, text, codebook, context, settings, prints_journal=True)
     return run_to_end(
-        lambda: HostedCall(coding.context, coding),
+        lambda: coding,
         progress,
         (),
         lambda _: coding.nothing(),
@@ -139,7 +138,7 @@ def start_annotate(
 ) -> Job[Coded]:
     """Start `annotate` in the background and return its job; same arguments."""
     coding = prepare_coding(frame, text, codebook, context, settings, prints_journal=True)
-    return start(lambda: HostedCall(coding.context, coding))
+    return start(lambda: coding)
 
 
 def prepare_coding(

@@ -9,7 +9,6 @@ from threading import Lock
 from typing import TYPE_CHECKING, Any
 
 from llamaherd.calls.journal.journal import Journal
-from llamaherd.calls.run.hosted import HostedCall
 from llamaherd.calls.run.job import Job
 from llamaherd.engine.core.errors import GenerationError
 from llamaherd.engine.core.keeping import kept
@@ -20,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from llamaherd.calls.run.host import Host
-    from llamaherd.calls.run.hosted import LoopCall
+    from llamaherd.calls.run.hosted import HostedCall
     from llamaherd.engine.core.stats import Stats
 
 
@@ -42,7 +41,7 @@ class CallSequence:
         self.failure: str | None = None
         self.journal = journal
         self._lock = Lock()  # guards the next three attributes, which determine progress
-        self._running: LoopCall[Any] | None = None
+        self._running: HostedCall[Any] | None = None
         self._finished: list[Progress] = []
         self._n_left = 0  # prompts of calls that are not prepared yet
         self._stats: list[Stats] = []
@@ -53,7 +52,7 @@ class CallSequence:
 
     @property
     def problem(self) -> str:
-        """Problem about which the caller is warned; see `LoopCall`."""
+        """Problem about which the caller is warned; see `Runnable`."""
         running = self._running
         return self._problem or ("" if running is None else running.problem)
 
@@ -116,17 +115,12 @@ class CallSequence:
         with closing(Journal(path)) as self.journal:
             yield
 
-    def start(
-        self, call: LoopCall[Any], n_prompts: int, context: Host | None = None
-    ) -> Job[Any]:
-        """Start the next call, in another context if one is given.
-
-        `results` waits for it.
-        """
+    def start(self, call: HostedCall[Any], n_prompts: int) -> Job[Any]:
+        """Start the next call; `results` waits for it."""
         with self._lock:
             self._n_left -= n_prompts
             self._running = call
-        job = Job(HostedCall(context or self.context, call))
+        job = Job(call)
         if self.is_over:
             job.cancel()
         return job

@@ -60,7 +60,6 @@ if TYPE_CHECKING:
     from llamaherd.coding.annotation.settings import CodingWork, Settings
     from llamaherd.coding.annotation.steps import Step, StepModels
     from llamaherd.coding.annotation.texts import Integers
-    from llamaherd.engine.loop.threaded import ThreadedLoop
 
 note = Notes("llamaherd.coding.annotation")
 
@@ -108,7 +107,7 @@ class Coding(CallSequence):
         if not isinstance(self._work.frame, Mapping):
             with_columns(self._work.frame, self._columns(self._coded_rows()))
 
-    def run(self, loop: ThreadedLoop) -> Coded:  # noqa: ARG002 - each context has its own
+    def run(self) -> Coded:
         """Code the texts."""
         self._started_s = time.perf_counter()
         with chat_date(self._work.settings.date):

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from llamaherd.calls.asks.keywords import SamplingSettings
     from llamaherd.calls.journal.journal import Journal
     from llamaherd.calls.run.host import Host
-    from llamaherd.calls.run.hosted import LoopCall
+    from llamaherd.calls.run.hosted import HostedCall
     from llamaherd.calls.run.job import Job
     from llamaherd.coding.annotation.answers import Answers
     from llamaherd.coding.annotation.call_sequence import CallSequence
@@ -76,7 +76,7 @@ class _Block(NamedTuple):
 
     start: int  # position of the first text in its step
     parts: list[list[Part]]
-    call: LoopCall[Any]
+    call: HostedCall[Any]
 
 
 class ModelStep(Step):
@@ -189,8 +189,8 @@ class ModelStep(Step):
         sent = [part.text for text_parts in parts for part in text_parts]
         return _Block(start, parts, self._call(sent))
 
-    def _started(self, call: LoopCall[Any], n_prompts: int) -> Job[Any]:
-        return self._calls.start(call, n_prompts, self._context)
+    def _started(self, call: HostedCall[Any], n_prompts: int) -> Job[Any]:
+        return self._calls.start(call, n_prompts)
 
     def _store(self, block: _Block, job: Job[Any]) -> None:
         """Wait for the running block and store its answers."""
@@ -233,14 +233,14 @@ class ModelStep(Step):
                     self.unquoted.append(result.error)
         self._calls.expect(0)
 
-    def _call(self, texts: Sequence[str]) -> LoopCall[Any]:
+    def _call(self, texts: Sequence[str]) -> HostedCall[Any]:
         """Prepare the call that labels these texts or parts of texts."""
         prompts = self.around.prompts(texts)
         call = self._prepared(prompts, self._calls.journal, texts)
         self._n_asked += len(prompts)
         return call
 
-    def _quoting(self, texts: Sequence[str], labels: Sequence[str]) -> LoopCall[Any]:
+    def _quoting(self, texts: Sequence[str], labels: Sequence[str]) -> HostedCall[Any]:
         """Prepare the call that quotes the passages that support the labels of texts."""
         settings, fixed = self._work.settings, self._work.codebook.fixed
         rule = QuoteRule() if settings.evidence is None else settings.evidence
@@ -268,7 +268,7 @@ class ModelStep(Step):
         self._n_asked += len(prompts)
         return prepare_generate(
             self._context, prompts, options, journal=self._calls.journal, places=places
-        ).call
+        )
 
     def _answers_of(
         self,
@@ -302,7 +302,7 @@ class ModelStep(Step):
 
     def _prepared(
         self, prompts: list[str], journal: Journal | None, texts: Sequence[str] = ()
-    ) -> LoopCall[Any]:
+    ) -> HostedCall[Any]:
         settings, codebook = self._work.settings, self._work.codebook
         fixed = codebook.fixed
         is_several = codebook.kind.is_several
@@ -318,10 +318,9 @@ class ModelStep(Step):
                 seed=self._seed(),
                 **self._rendering,
             )
-            scored = prepare_classify(
+            return prepare_classify(
                 self._context, prompts, options, journal=journal, places=places
             )
-            return scored.call
         sampling_settings: SamplingSettings = {
             "temperature": settings.temperature,
             "seed": self._seed(),
@@ -335,7 +334,7 @@ class ModelStep(Step):
             sampling_settings["max_tokens"] = settings.max_tokens
         else:
             sampling_settings["choices"] = choices
-        generation = prepare_generate(
+        return prepare_generate(
             self._context,
             prompts,
             GenerateOptions(
@@ -347,7 +346,6 @@ class ModelStep(Step):
             journal=journal,
             places=places,
         )
-        return generation.call
 
     @property
     def _rendering(self) -> dict[str, Any]:

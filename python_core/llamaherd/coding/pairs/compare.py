@@ -14,7 +14,6 @@ from llamaherd.calls.api.running import open_context, run_to_end, start
 from llamaherd.calls.asks.keywords import PairSettings
 from llamaherd.calls.asks.options import ClassifyOptions
 from llamaherd.calls.asks.settings import takes
-from llamaherd.calls.run.hosted import HostedCall
 from llamaherd.coding.annotation.call_sequence import CallSequence
 from llamaherd.coding.pairs.comparison import comparison_of
 from llamaherd.coding.pairs.design import (
@@ -40,13 +39,12 @@ if TYPE_CHECKING:
 
     from llamaherd.calls.asks.scores import ClassifyResults
     from llamaherd.calls.run.host import Host
-    from llamaherd.calls.run.hosted import LoopCall
+    from llamaherd.calls.run.hosted import HostedCall
     from llamaherd.calls.run.job import Job
     from llamaherd.coding.pairs.bradley_terry import Pair
     from llamaherd.coding.pairs.comparison import PairComparison
     from llamaherd.coding.pairs.design import Design
     from llamaherd.engine.core.stats import ProgressOption
-    from llamaherd.engine.loop.threaded import ThreadedLoop
 
 
 LABELS = ("A", "B")
@@ -75,7 +73,7 @@ class PairRun(CallSequence):
         """Raise an error for invalid settings or labels, before any prompt runs."""
         self._call([])
 
-    def run(self, loop: ThreadedLoop) -> PairComparison:  # noqa: ARG002 - it is the context's
+    def run(self) -> PairComparison:
         """Compare the pairs of all rounds."""
         self._started_s = time.perf_counter()
         try:
@@ -100,11 +98,11 @@ class PairRun(CallSequence):
 
     # ---- private ----
 
-    def _call(self, pairs: Sequence[Pair]) -> LoopCall[ClassifyResults]:
+    def _call(self, pairs: Sequence[Pair]) -> HostedCall[ClassifyResults]:
         orders = [order for i, j in pairs for order in ((i, j), (j, i))]
         prompts = [self._work.prompt(i, j) for i, j in orders]
         options = replace(self._options, journal=None)
-        return prepare_classify(self.context, prompts, options, journal=self.journal).call
+        return prepare_classify(self.context, prompts, options, journal=self.journal)
 
     def _compared(self, pairs: Sequence[Pair]) -> list[ComparedPair]:
         """Score both orders of each pair; pairs that were cancelled are left out."""
@@ -199,17 +197,12 @@ def compare_pairs(
         Bradley, Terry, Biometrika 39, 1952; Glickman, Jensen, J. Stat. Planning and
         Inference 127, 2005 (adaptive designs).
     """
-    run: list[PairRun] = []
-
-    def prepare() -> HostedCall[PairComparison]:
-        run.append(
-            _prepared(
-                texts, question, context, n_pairs, design, labels, layout, level, settings
-            )
-        )
-        return HostedCall(run[0].context, run[0])
-
-    comparison = run_to_end(prepare, progress)
+    comparison = run_to_end(
+        lambda: _prepared(
+            texts, question, context, n_pairs, design, labels, layout, level, settings
+        ),
+        progress,
+    )
     with keeping(comparison):
         warn_notes(comparison.notes)
     return comparison
@@ -232,7 +225,7 @@ def start_compare_pairs(
     run = _prepared(
         texts, question, context, n_pairs, design, labels, layout, level, settings
     )
-    return start(lambda: HostedCall(run.context, run))
+    return start(lambda: run)
 
 
 def _prepared(  # noqa: PLR0917 - the arguments of compare_pairs
