@@ -323,15 +323,17 @@ as_python <- function(x, arg = rlang::caller_arg(x)) {
 tagged <- function(class, ...) list(.class = class, ...)
 
 # Returns columns of a data frame in the form that Python reads as a data frame. The column of
-# labels keeps the levels of a factor; `codebook` is the JSON of its codebook, or NULL.
-frame_for_python <- function(data, names, label = NULL, codebook = NULL) {
+# labels keeps the levels of a factor; `codebook` is the JSON of its codebook, or NULL. `...` is more
+# that is known of the labels, as in Python's function.
+frame_for_python <- function(data, used, label = NULL, codebook = NULL, ...) {
   values <- if (!is.null(label)) data[[label]]
   tagged(
     "frame",
-    content = py_columns(data, names),
+    content = py_columns(data, used),
     label = label,
     levels = if (is.factor(values)) as_py_list(levels(values)),
     ordered = is.ordered(values),
-    book = codebook
+    book = codebook,
+    ...
   )
 }

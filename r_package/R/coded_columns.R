@@ -1,8 +1,8 @@
 # Converts columns of data frames of coded texts for Python.
 
-# Returns the columns that annotate_texts() has recorded: `label`, `text`, `margin` and `prob`;
-# `names`, the labels; `codebook`, as JSON; `several`, TRUE if a text may have more than one label;
-# `each`, the columns of the labels' probabilities. The list is empty for other data frames.
+# Returns the columns that annotate_texts() has recorded: `label`, `text`, `margin`, `prob` and, of
+# labels that are numbers, `mean`; `names`, the labels; `codebook`, as JSON; `several`, TRUE if a
+# text may have more than one label; `each`, the columns of the labels' probabilities. The list is empty for other data frames.
 coded_columns <- function(data) {
   if (!inherits(data, "llamaherd_coded")) {
     return(list())
@@ -19,6 +19,7 @@ coded_columns <- function(data) {
     names = known$names,
     margin = there(by_role$margin),
     prob = there(by_role$prob),
+    mean = if (isTRUE(known$codebook$is_numeric)) there(by_role$mean),
     codebook = known$codebook$content,
     several = identical(known$codebook$type, "multiple"),
     scale = known$codebook$measured,

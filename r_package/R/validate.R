@@ -132,60 +132,64 @@ validate <- function(
   }
   of_columns <- if (is.data.frame(annotations)) annotations else data.frame()
   weights <- column_or_values(rlang::enquo(weights), of_columns, "weights")
-  coded <- coded_parts(annotations, label_col, label_is_default, prob)
-  gold <- gold_parts(gold, coded, truth_col)
-  if (!is.null(coded$label_name)) {
-    of_design <- gold$design[c("several", "scale")]
-    check_lost_record(
-      annotations,
-      coded$label_name,
-      "annotations",
-      several %||% of_design$several,
-      scale %||% of_design$scale
-    )
+  data <- labels_frame(annotations)
+  check_coded_rows(data, "annotations")
+  known <- coded_columns(data)
+  label <- if (label_is_default) known$label
+  label <- label %||% check_string(label_col, "label_col")
+  if (!label %in% names(data)) {
+    abort_column("label_col", label, data, spans_hint(data))
   }
-  several <- if (is.null(several)) coded$several || gold$several else check_flag(several)
-  columns <- c(list(coded$labels), gold$codes)
-  scale <- scale %||% coded$scale %||% gold$design$scale
-  if (!is.null(scale) || any(vapply(columns, is.ordered, logical(1)))) {
-    scale <- check_scale(scale, columns)
+  known <- if (identical(label, known$label)) known else list()
+  codes <- human_codes(gold, annotations, truth_col)
+  design <- if (inherits(gold, "llamaherd_gold")) gold$design
+  given <- several %||% design$several
+  check_lost_record(data, label, "annotations", given, scale %||% design$scale)
+  several <- if (is.null(several)) {
+    isTRUE(known$several) || isTRUE(design$several)
+  } else {
+    check_flag(several)
   }
-  levels <- label_levels %||% coded$names
-  levels <- check_levels(levels, "label_levels")
+  columns <- c(list(data[[label]]), codes)
+  measured <- if (!identical(known$scale, "nominal")) known$scale
+  scale <- scale %||% measured %||% design$scale
+  if (is.null(scale) && any(vapply(columns, is.ordered, NA))) {
+    scale <- "ordinal"
+  }
+  prob <- prob %||% if (is.null(all_probs(data))) known$prob
+  truth <- attr(codes, "truth")
   options <- c(
     py_arguments("level", "n_bootstrap", "seed"),
     list(
-      scale = scale,
+      label = label,
+      truth = if (!is.null(truth)) as_py_list(truth),
+      prob = check_prob(prob),
+      scale = py_value(scale),
       several = several,
       weights = weights_given(weights, of_columns)
     )
   )
+  is_list <- is.null(design) && is.null(truth)
+  uses <- c(truth, if (is.character(prob)) intersect(prob, names(data)))
   arguments <- list(
-    coded = list(
-      labels = as_codes(coded$labels),
-      names = levels %||% list(),
-      known = if (several) list() else known_levels(columns),
-      probs = coded_probs(coded, levels),
-      texts = texts_to_compare(coded, gold),
-      codebook = coded$codebook,
-      expected = if (!is.null(coded$expected)) as_py_numbers(coded$expected)
-    ),
-    gold = list(
-      codes = unname(lapply(gold$codes, as_codes)),
-      coders = as_py_list(gold$coders),
-      json = gold$json,
-      columns = frame_for_python(coded$frame, gold_columns(gold, coded$frame))
-    ),
+    data = labels_for_python(data, label, known, list(design = design), uses),
+    gold = if (is_list) unname(lapply(codes, as_codes)),
+    coders = if (is_list) as_py_list(names(codes)),
+    levels = check_levels(label_levels, "label_levels"),
+    known = if (several) list() else known_levels(columns),
     options = options
   )
+  if (!is.null(design)) {
+    arguments$gold <- gold_for_python(gold)
+  }
   result <- call_python("validate", arguments)
   overall <- result$table[result$table$part == "accuracy", ]
   document_event(
     "validate",
     result[c("n_texts", "n_gold", "is_weighted", "scale", "level")],
     n_coders = length(result$coders),
-    input_hash = lines_sha256(coded$labels),
-    gold_hash = lines_sha256(unlist(lapply(gold$codes, as.character))),
+    input_hash = lines_sha256(data[[label]]),
+    gold_hash = lines_sha256(unlist(lapply(codes, as.character))),
     stats::setNames(as.list(overall$value), overall$measure)
   )
   result

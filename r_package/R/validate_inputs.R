@@ -1,5 +1,4 @@
-# Inputs of validate(): the model's labels and probabilities, the texts that were coded, and human
-# codes.
+# Inputs of validate(): a data frame with the labels of a model, and human codes.
 
 # Refuses validate(need(...)), which calls the function of Shiny that this package masks if it is
 # attached after Shiny. `annotations` is the unevaluated argument.
@@ -13,139 +12,60 @@ check_not_shiny <- function(annotations) {
   }
 }
 
-# Returns the labels of a model: a list with `labels`, `names` (all possible labels), `prob`,
-# `probs` (a matrix), `texts` and the data frame itself.
-coded_parts <- function(x, label_col, is_default, prob) {
-  if (!is.data.frame(x)) {
-    if (!is.atomic(x) || is.null(x)) {
-      must <- "a data frame, or a vector with a label for each text"
-      abort_argument("annotations", must, x)
-    }
-    prob <- coded_prob(NULL, prob, length(x))
-    return(list(labels = x, prob = prob, several = FALSE))
+# Returns a data frame; labels in a vector become its column "label".
+labels_frame <- function(x) {
+  if (is.data.frame(x)) {
+    return(check_data(x, "annotations"))
   }
-  check_coded_rows(x, "annotations")
-  info <- if (inherits(x, "llamaherd_coded")) attr(x, "llamaherd")
-  label <- if (is_default && !is.null(info$label)) info$label else check_string(label_col)
-  if (!label %in% names(x)) {
-    abort_column("label_col", label, x, spans_hint(x))
+  if (!is.atomic(x) || is.null(x)) {
+    must <- "a data frame, or a vector with a label for each text"
+    abort_argument("annotations", must, x)
   }
-  is_ours <- identical(label, info$label)
-  names <- if (is_ours && length(info$names) > 0) as.character(info$names)
-  probs <- if (!is.null(names)) all_probs(x)
-  if (is.null(prob) && is_ours && is.null(probs)) {
-    prob <- unname(info$columns["prob"])
-    prob <- if (!is.null(prob) && prob %in% names(x)) prob
-  }
-  list(
-    labels = x[[label]],
-    label_name = label,
-    names = names,
-    prob = coded_prob(x, prob, nrow(x)),
-    probs = if (is.null(prob) && !is.null(probs)) unname(do.call(cbind, probs)),
-    texts = if (is_ours && isTRUE(info$text %in% names(x))) as.character(x[[info$text]]),
-    codebook = if (is_ours) info$codebook$content,
-    expected = if (is_ours && isTRUE(info$codebook$is_numeric)) {
-      expected_of(x, info$columns)
-    },
-    several = is_ours && identical(info$codebook$type, "multiple"),
-    scale = if (is_ours && !identical(info$codebook$measured, "nominal")) {
-      info$codebook$measured
-    },
-    frame = x
+  new_frame(list(label = x), length(x))
+}
+
+# Returns the data frame for Python, with what annotate_texts() recorded of the labels, if they are
+# its labels: `known`, see coded_columns().
+labels_for_python <- function(data, label, known, gold, uses) {
+  text <- known$text %||% intersect(gold$design$text, names(data))
+  probs <- if (length(known) > 0) names(all_probs(data))
+  uses <- c(label, text, probs, known$mean, gold_columns(gold, data), uses)
+  frame_for_python(
+    data,
+    uses,
+    label,
+    known$codebook,
+    names = as_py_list(as_text(known$names)),
+    probs = as_py_list(probs),
+    text = if (length(text) > 0) text,
+    mean = known$mean
   )
 }
 
-# Returns expected values of labels that are numbers; NULL if their column does not exist.
-expected_of <- function(x, columns) {
-  name <- unname(columns["mean"])
-  if (!is.na(name) && name %in% names(x)) as.double(x[[name]])
-}
-
-coded_prob <- function(frame, prob, n) {
-  if (is.null(prob)) {
-    return(NULL)
-  }
-  if (is.character(prob) && length(prob) == 1 && prob %in% names(frame)) {
-    prob <- frame[[prob]]
-  }
-  if (!is.numeric(prob) || length(prob) != n) {
-    must <- sprintf("the name of a column, or a number for each of %d texts", n)
-    abort_argument("prob", must, prob)
-  }
-  as.double(prob)
-}
-
-# Converts probabilities for Python: a row with the probabilities of all labels per text, or only
-# the probability of the text's label.
-coded_probs <- function(coded, levels) {
-  if (!is.null(coded$probs) && length(levels) == ncol(coded$probs)) {
-    return(rows_of(coded$probs))
-  }
-  if (!is.null(coded$probs)) {
-    at <- cbind(seq_along(coded$labels), match(coded$labels, coded$names))
-    coded$prob <- coded$probs[at]
-  }
-  if (!is.null(coded$prob)) as_py_list(check_numeric(coded$prob))
-}
-
-# Returns human codes: a list with `codes`, a list of vectors; `coders`, their names; and `json`,
-# the JSON of a gold sample.
-gold_parts <- function(gold, coded, truth_col) {
-  n <- length(coded$labels)
-  if (inherits(gold, "llamaherd_gold")) {
-    return(gold_sample_parts(gold))
-  }
-  if (identical(gold, coded$label_name)) {
-    must <- "codes of people"
-    hint <- "This is the column of the model's labels."
-    abort_argument("gold", must, gold, hint = hint)
-  }
-  if (is.null(gold) && !all(check_string(truth_col) %in% names(coded$frame))) {
+# Returns human codes, a vector for each coder. Columns of the data have the attribute "truth", their
+# names.
+human_codes <- function(gold, annotations, truth_col) {
+  columns <- if (is.data.frame(annotations)) names(annotations)
+  if (is.null(gold) && !all(check_string(truth_col) %in% columns)) {
     must <- "codes of people, such as a coded gold_sample()"
     hint <- sprintf("There is no column `%s` either, which `truth_col` names.", truth_col)
     abort_argument("gold", must, gold, hint = hint)
   }
-  gold <- gold %||% check_string(truth_col)
-  if (is.character(gold) && !is.null(coded$frame) && all(gold %in% names(coded$frame))) {
-    check_single(coded$frame, gold)
-    gold <- rlang::set_names(lapply(gold, \(name) coded$frame[[name]]), gold)
-  } else if (is.data.frame(gold)) {
-    gold <- as.list(gold)
-  } else if (is.atomic(gold)) {
-    gold <- list("coder 1" = gold)
+  gold <- gold %||% truth_col
+  if (inherits(gold, "llamaherd_gold")) {
+    return(gold$codes)
   }
-  if (
-    !all(vapply(gold, is.atomic, TRUE)) || !all(lengths(gold) == n) || length(gold) == 0
-  ) {
-    must <- sprintf("codes of people, one or NA for each of %d texts, or columns", n)
-    codes <- unlist(gold, use.names = FALSE)
-    abort_argument("gold", must, codes, hint = column_hint(codes, coded$frame))
+  if (is.character(gold) && !is.null(columns) && all(gold %in% columns)) {
+    check_single(annotations, gold)
+    return(structure(lapply(gold, \(name) annotations[[name]]), truth = gold))
+  }
+  if (rlang::is_string(gold) && NROW(annotations) != 1) {
+    abort_argument("gold", "codes of people", gold, hint = column_hint(gold, annotations))
+  }
+  gold <- if (is.atomic(gold)) list(gold) else as.list(gold)
+  if (!all(vapply(gold, is.atomic, TRUE)) || length(gold) == 0) {
+    abort_argument("gold", "codes of people, or columns of them", gold)
   }
   names <- rlang::names2(gold)
-  list(
-    codes = unname(gold),
-    coders = ifelse(nzchar(names), names, paste("coder", seq_along(gold))),
-    several = FALSE
-  )
-}
-
-# Returns the texts of the rows, even if annotate_texts() did not make the labels.
-texts_to_compare <- function(coded, gold) {
-  texts <- coded$texts
-  if (is.null(texts) && isTRUE(gold$text %in% names(coded$frame))) {
-    texts <- as.character(coded$frame[[gold$text]])
-  }
-  if (!is.null(texts)) text_list(as_utf8(texts))
-}
-
-gold_sample_parts <- function(gold) {
-  list(
-    json = check_gold(gold),
-    codes = unname(gold$codes),
-    coders = names(gold$codes),
-    several = isTRUE(gold$design$several),
-    text = gold$design$text,
-    design = gold$design
-  )
+  rlang::set_names(gold, ifelse(nzchar(names), names, paste("coder", seq_along(gold))))
 }

@@ -91,17 +91,26 @@ def by_name(argument: str, values: Any) -> dict[str, Any]:  # noqa: ANN401 - che
 
 
 class ColumnsOfR(dict[str, Any]):
-    """Columns of a data frame, with the codebook of its labels, as `Coded` has it."""
+    """Columns of a data frame, with what is known of its labels, as `Coded` has it."""
 
     codebook: lh.Codebook | None = None
+    names: Sequence[str] = ()
+    probs: Any = None
+    text: str | None = None
+    expected: Any = None
 
 
 def frame(
     content: Mapping[str, Any],
+    *,
     label: str = "",
     levels: Sequence[str] | None = None,
     ordered: bool = False,
     book: str | None = None,
+    names: Sequence[str] = (),
+    probs: Sequence[str] = (),
+    text: str | None = None,
+    mean: str | None = None,
 ) -> ColumnsOfR:
     """Return a data frame, whose column of labels is categorical if it has levels.
 
@@ -111,9 +120,18 @@ def frame(
         levels: Levels of this column.
         ordered: True if the levels are ordered.
         book: Codebook of the labels, as JSON.
+        names: All labels; empty if unknown.
+        probs: Columns of the probabilities of `names`; empty if unknown.
+        text: Column of texts.
+        mean: Column of the expected values of labels that are numbers.
     """
     columns = ColumnsOfR(content)
     columns.codebook = None if book is None else codebook(book)
+    columns.names, columns.text = tuple(names), text
+    if probs:
+        columns.probs = _array([content[name] for name in probs]).T
+    if mean is not None:
+        columns.expected = _array(content[mean])
     if levels is not None:
         columns[label] = Categories(
             values=columns[label], names=tuple(levels), ordered=ordered

@@ -5,13 +5,11 @@ from __future__ import annotations
 import dataclasses
 import json
 import math
-from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 import llamaherd as lh
-from llamaherd._r.arguments import codebook
 from llamaherd._r.boundary import form_of, renamed
 from llamaherd._r.forms import (
     Part,
@@ -27,7 +25,6 @@ from llamaherd._r.forms import (
 )
 from llamaherd.coding import statistics
 from llamaherd.coding.codes import check_names, names_of
-from llamaherd.coding.gold.sample import GoldSample
 from llamaherd.coding.validation.agreement import CoderAgreement, coder_agreement
 from llamaherd.coding.validation.page import page_of
 from llamaherd.coding.validation.reliability import (
@@ -40,9 +37,9 @@ from llamaherd.coding.validation.validation import COLUMNS
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from llamaherd._r.arguments import ColumnsOfR
     from llamaherd.coding.statistics.ratings import Agreement, Codes
 
-_TEXT = ".text"  # name of the column of texts; no other column has this name
 _BETWEEN = ("model and people", "between people")
 _CURVE = ("threshold", "coverage", "accuracy", "low", "high")
 
@@ -53,46 +50,33 @@ def agreement(codes: Codes, options: Mapping[str, Any]) -> CoderAgreement:
         return coder_agreement(codes, **options)
 
 
-def validate(
-    coded: Mapping[str, Any], gold: Mapping[str, Any], options: Mapping[str, Any]
+def validate(  # noqa: PLR0917 - R's arguments
+    data: ColumnsOfR,
+    gold: Any,  # noqa: ANN401 - a sample, or columns
+    coders: Sequence[str] | None,
+    levels: Sequence[Any] | None,
+    known: Sequence[Sequence[Any]],
+    options: Mapping[str, Any],
 ) -> lh.types.Validation:
     """Validate labels.
 
     Args:
-        coded: `labels`. `names`: names of all labels, [] if unknown. `known`: lists of
-            the levels of factors. `probs`: rows of probabilities of all labels, a list of
-            probabilities of the texts' labels, or None. `texts`: texts or None.
-            `codebook`: JSON or None. `expected`: expected values of numeric labels, or
-            None.
-        gold: `codes`: a list for each coder. `coders`: names of the coders. `json`: the
-            sample; None without a sample. `columns`: columns of the data that identify
-            the texts of the sample.
+        data: Columns that are used.
+        gold: Gold sample; a list of codes for each of `coders`; None for columns of
+            `data`, which the option `truth` names.
+        coders: Names of the coders, if `gold` is a list.
+        levels: All labels, None for those of the data or of `known`.
+        known: Levels of factors.
         options: Arguments of `validate`; those left out have their defaults.
     """
-    texts, content = coded["texts"], coded["codebook"]
-    expected, probs = coded.get("expected"), coded["probs"]
-    labels = SimpleNamespace(
-        labels=list(coded["labels"]),
-        names=tuple(coded["names"] or names_of(coded["known"])),
-        probs=None if probs is None else np.array(probs, dtype=float),
-        frame={
-            **(gold.get("columns") or {}),
-            **({} if texts is None else {_TEXT: list(texts)}),
-        },
-        text=None if texts is None else _TEXT,
-        codebook=None if content is None else codebook(content),
-        expected=None if expected is None else np.array(expected, dtype=float),
-    )
-    check_names(gold["coders"])
-    codes: Any = dict(zip(gold["coders"], gold["codes"], strict=True))
-    if gold.get("json") is not None:
-        codes = dataclasses.replace(
-            GoldSample.from_json(gold["json"]),
-            codes=[list(column) for column in gold["codes"]],
-            coders=list(gold["coders"]),
-        )
-    with renamed(labels="label_levels", levels="label_levels"):
-        return lh.validate(labels, codes, labels=labels.names or None, **options)
+    if coders is not None:
+        check_names(coders)
+        gold = dict(zip(coders, gold, strict=True))
+    if levels is None and not data.names:
+        levels = names_of(known) or None
+    names = dict.fromkeys(("labels", "levels"), "label_levels")
+    with renamed(**names, coded="annotations", label="label_col", truth="gold"):
+        return lh.validate(data, gold, labels=levels, **options)
 
 
 @form_of.register

@@ -88,22 +88,23 @@ def answers_of(
         labels = list(coded.labels)
     else:
         labels = _list_of("coded", coded)
-    known = tuple(
-        _names_in(coded, frame, label) if names is None else _list_of("labels", names)
-    )
+    own = _names_in(coded)
+    known = _known_names(names, own, frame, None if several else label)
     if several:
         labels = [None if is_missing(value) else value for value in labels]
     else:
-        reading = read([labels], known, argument="coded")
-        labels, known = reading.columns[0], reading.names
+        reading = read([labels, own], known, argument="coded")
+        labels, known, own = reading.columns[0], reading.names, tuple(reading.columns[1])
     if names is not None:
         checks.distinct("labels", known)
     frames.check_index(prob, frame, "prob")
-    if prob is None:
-        prob = getattr(coded, "probs", None)
-    elif isinstance(prob, str):
+    if isinstance(prob, str):
         prob = frames.column(frame, prob, "prob")
-    probs, confidence = _probabilities(prob, labels, known)
+    of = own if prob is None and own else known
+    prob = getattr(coded, "probs", None) if prob is None else prob
+    probs, confidence = _probabilities(prob, labels, of)
+    if probs is not None and of != known:
+        probs = _in_order_of(known, of, probs)
     text = getattr(coded, "text", None)
     texts = frames.column(frame, text, "text") if isinstance(text, str) else None
     examples = getattr(getattr(coded, "codebook", None), "examples", ())
@@ -118,13 +119,30 @@ def answers_of(
     )
 
 
-def _names_in(coded: Input, frame: Input, label: str | None) -> Sequence[Any]:
-    """Return all labels that `coded` or the categories of its column define, or ()."""
-    known = getattr(coded, "names", ())
-    if isinstance(known, (tuple, list)) and known:
-        return known
-    categories = None if label is None else frames.categories(frame, label)
-    return () if categories is None else categories
+def _names_in(coded: Input) -> tuple[Any, ...]:
+    """Return the labels that `coded` defines, or ()."""
+    names = getattr(coded, "names", ())
+    return tuple(names) if isinstance(names, (tuple, list)) else ()
+
+
+def _known_names(
+    names: Input, own: tuple[Any, ...], frame: Input, label: str | None
+) -> tuple[Any, ...]:
+    """Return all labels: those given, those of `coded`, or the column's categories."""
+    if names is not None:
+        return tuple(_list_of("labels", names))
+    if own or label is None:
+        return own
+    return tuple(frames.categories(frame, label) or ())
+
+
+def _in_order_of(
+    known: Sequence[Hashable], own: Sequence[Hashable], probs: Floats
+) -> Floats | None:
+    """Return probabilities of `own` as those of `known`; None if the labels differ."""
+    if set(known) != set(own):
+        return None
+    return probs[:, [own.index(name) for name in known]]
 
 
 def _probabilities(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from typing import Any
 
@@ -48,18 +49,24 @@ def test_agreement_is_a_table() -> None:
     assert "the same number of units for each coder" in refused["message"]
 
 
+def frame(**columns: list[Any]) -> dict[str, Any]:
+    return {".class": "frame", "content": columns, "label": "label"}
+
+
 def test_validation_is_columns() -> None:
-    coded = {
-        "labels": ["a", "b", "a", None],
-        "names": ["a", "b"],
-        "known": [],
-        "probs": [[0.9, 0.1], [0.2, 0.8], [0.6, 0.4], [float("nan")] * 2],
-        "texts": ["w", "x", "y", "z"],
-        "codebook": None,
+    nan = float("nan")
+    columns = {
+        "label": ["a", "b", "a", None],
+        "p_a": [0.9, 0.2, 0.6, nan],
+        "p_b": [0.1, 0.8, 0.4, nan],
+        "text": ["w", "x", "y", "z"],
+        "key": [4, 3, 2, 1],
     }
-    own = {"coders": ["ann"], "json": None, "columns": {}}
-    gold = {**own, "codes": [["a", "b", "b", "a"]]}
-    found = plain(value(_r.validate(coded, gold, OPTIONS)))
+    known = {"names": ["a", "b"], "probs": ["p_a", "p_b"], "text": "text"}
+    options = {**OPTIONS, "label": "label"}
+    codes = [["a", "b", "b", "a"]]
+    data = frame(**columns) | known
+    found = plain(value(_r.validate(data, codes, ["ann"], None, [], options)))
     assert found["coders"] == ["ann"]
     assert found["confusion"]["vs_gold"]["model"] == [[1, 1], [0, 1]]
     wrong = {"row": [3], "label": ["a"], "truth": ["b"], "prob": [0.6], "text": ["y"]}
@@ -68,38 +75,39 @@ def test_validation_is_columns() -> None:
     assert found["page"][0].startswith("<llamaherd_validation> 4 of 4 texts")
     assert any(line.startswith("3  0.60  a, people: b") for line in found["page"])
     assert sum(found["bins"]["n"]) == 3
+    turned = plain(value(_r.validate(data, codes, ["ann"], ["b", "a"], [], options)))
+    assert turned["prob"][:3] == found["prob"][:3] == [0.9, 0.8, 0.6]
     sample = lh.gold_sample(
-        {"text": ["w", "x", "y", "z"], "key": [4, 3, 2, 1]}, 2, text="text", id="key",
+        {"text": columns["text"], "key": columns["key"]}, 2, text="text", id="key",
         prob=[0.25, 0.75, 0.5, 0.5], names=["a", "b"], seed=3,
     )  # fmt: skip
     assert sample.rows == [0, 2]
-    drawn = {**gold, "codes": [["a", "b"]], "json": sample.to_json()}
-    drawn["columns"] = {"key": [1.0, 2.0, 3.0, 4.0]}  # the same texts in another order
-    back = {name: (given or [])[::-1] or None for name, given in coded.items()}
-    back["names"] = ["a", "b"]
-    weighted = plain(value(_r.validate(back, drawn, OPTIONS)))
+    drawn = dataclasses.replace(sample, codes=[["a", "b"]], coders=["ann"])
+    gold = {".class": "gold", "content": drawn.to_json()}
+    back = frame(**{name: cells[::-1] for name, cells in columns.items()}) | known
+    weighted = plain(value(_r.validate(back, gold, None, None, [], options)))
     assert weighted["is_weighted"]
     assert weighted["wrong"]["row"] == [2]
     told = json.loads(weighted["json"])
     assert told["design"] == sample.design
     assert told["source"]["n"] == 4
-    bare = {**coded, "names": [], "probs": None, "texts": None}
-    found = plain(value(_r.validate(bare, gold, OPTIONS)))
+    bare = frame(label=columns["label"])
+    found = plain(value(_r.validate(bare, codes, ["ann"], None, [], options)))
     assert (found["bins"], found["coverage"], found["prob"]) == (None, None, None)
 
 
 def test_agreement_on_several_labels_is_columns() -> None:
-    none = {"probs": None, "texts": None, "codebook": None}
-    coded = {"labels": ["a; b", "b"], "names": ["a", "b"], **none}
-    gold = {"codes": [["b;a", "a"]], "coders": ["ann"], "json": None, "columns": {}}
-    found = plain(value(_r.validate(coded, gold, {**OPTIONS, "several": True})))
+    data = frame(label=["a; b", "b"]) | {"names": ["a", "b"]}
+    given = (data, [["b;a", "a"]], ["ann"], None, [])
+    options = {**OPTIONS, "label": "label"}
+    found = plain(value(_r.validate(*given, {**options, "several": True})))
     assert found["several"] is True
     assert found["confusion"]["vs_gold"]["model"] is None
     of = found["label_agreement"]
     assert of["label"] == ["a"] * 4 + ["b"] * 4
     assert set(of["between"]) == {"model and people"}
     assert of["coefficient"] == ["percent", "kappa", "alpha", "ac1"] * 2
-    one = plain(value(_r.validate(coded, gold, OPTIONS)))
+    one = plain(value(_r.validate(*given, options)))
     assert (one["several"], one["label_agreement"]) == (False, None)
 
 
