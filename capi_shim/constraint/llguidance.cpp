@@ -329,14 +329,16 @@ class LlgConstraint final : public Constraint {
     const char* why = functions.matcher_get_error(matcher_.get());
     std::string reason = why == nullptr ? "no reason given" : why;
     const bool is_stuck = reason.rfind("NoExtension", 0) == 0;
-    const bool is_large = reason.find("lexer error: too many") != std::string::npos;
+    const bool is_large = reason.find("lexer error: too many") != std::string::npos ||
+                          reason.find("Current row has") != std::string::npos;
     for (const char* rest : {"\n<state>", "\n<backtrace>"}) {
       reason = reason.substr(0, reason.find(rest));
     }
     reason = reason.substr(0, kShown);
     if (is_stuck) reason = "nothing can follow the grammar (" + reason + ")";
     if (is_large) {
-      reason = "it needs more states than are kept; fewer or smaller repetitions help (" +
+      reason = "it needs more states than are kept; fewer or smaller repetitions, or "
+               "fewer alternatives, help (" +
                reason + ")";
     }
     throw Error(LH_SAMPLER_ERROR, reason);

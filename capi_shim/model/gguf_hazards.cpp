@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <cstdlib>
 #include <initializer_list>
+#include <limits>
 #include <string_view>
 #include <unordered_set>
 
@@ -67,8 +68,8 @@ class Hazards {
 
   std::string first() const {
     for (const auto check :
-         {&Hazards::architecture, &Hazards::alignment, &Hazards::layers,
-          &Hazards::experts, &Hazards::heads, &Hazards::recurrence, &Hazards::scaling,
+         {&Hazards::architecture, &Hazards::alignment, &Hazards::tokens_at_once,
+          &Hazards::layers, &Hazards::experts, &Hazards::heads, &Hazards::recurrence, &Hazards::scaling,
           &Hazards::epsilons, &Hazards::tokens, &Hazards::tensors}) {
       std::string hazard = (this->*check)();
       if (!hazard.empty()) return hazard;
@@ -127,6 +128,15 @@ class Hazards {
     if (bytes >= kLeastAlignment) return "";
     return "has general.alignment = " + std::to_string(bytes) + ", but it must be " +
            std::to_string(kLeastAlignment) + " or more";
+  }
+
+  // Positions are signed numbers of 32 bits.
+  std::string tokens_at_once() const {
+    constexpr uint32_t kMost = std::numeric_limits<int32_t>::max();
+    const uint32_t n = number("context_length", 1);
+    if (n >= 1 && n <= kMost) return "";
+    return key_is("context_length", std::to_string(n),
+                  "between 1 and " + std::to_string(kMost));
   }
 
   std::string layers() const {

@@ -152,15 +152,17 @@ class EmbeddingsApi(WorkShape):
 
 def _texts(value: object) -> list[Any]:
     """Return the texts of a request: texts, or lists of token ids."""
-    if not isinstance(value, list):
-        return [value]
-    is_one = bool(value) and not isinstance(value[0], (str, list))
-    texts = [value] if is_one else value
+    is_many = isinstance(value, list) and isinstance((*value, "")[0], (str, list))
+    texts = list(value) if isinstance(value, list) and is_many else [value]
     if not texts or len(texts) > schemas.MOST_ITEMS:
-        text = f"input must have 1 to {schemas.MOST_ITEMS} texts, not {len(texts)}"
-        raise bad_field("input", text)
-    if any(not text for text in texts):
-        raise bad_field("input", "input must not have an empty text")
+        must = f"input must have 1 to {schemas.MOST_ITEMS} texts, not {len(texts)}"
+        raise bad_field("input", must)
+    for i, text in enumerate(texts):
+        name = f"input[{i}]" if is_many else "input"
+        if text is None:
+            raise bad_field("input", f"{name} must be a text or a list of token ids")
+        if not text:
+            raise bad_field("input", f"{name} must not be an empty text")
     return texts
 
 

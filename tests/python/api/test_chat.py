@@ -199,8 +199,10 @@ def test_a_question_that_fails_changes_nothing(context: lh.Context) -> None:
         chat.retry(schema={"type": "array", "minItems": 9}, max_tokens=2)
     with pytest.raises(ValueError, match="schema"):
         chat.ask("Two", schema="{")
-    with pytest.raises(TypeError, match="text must be a text"):
-        chat.ask(3)
+    for ask in (chat.ask, chat.stream):
+        for text in (3, None):  # a missing text is not a wish to try again
+            with pytest.raises(TypeError, match="text must be a text"):
+                ask(text)
     with pytest.raises(TypeError, match="'temprature'; did you mean 'temperature'"):
         chat.ask("Two", temprature=1)
     assert chat.turns == before

@@ -125,6 +125,8 @@ HOSTILE = [
     ("qwen2", {"rope.dimension_count": 8}, {}),
     ("qwen2", {"rope.dimension_count": 17}, {}),
     ("qwen2", {"block_count": 0}, {}),
+    ("llama", {"context_length": 0}, {}),
+    ("llama", {"context_length": 2**32 - 1}, {}),
     ("qwen2", {"expert_used_count": 3}, {}),
     (
         "mamba2",

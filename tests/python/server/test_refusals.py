@@ -136,7 +136,8 @@ WRONG: dict[str, dict[str, list[Any]]] = {
         "dimensions": [0, 10_000],
         "encoding_format": ["hex"],
         "input": [
-            *(None, [], "", ["a", ""], [[]], {"a": 1}, ["a"] * 2049, [1, 70_000]),
+            *(None, [], "", ["a", ""], ["a", None], [[]], {"a": 1}),
+            *(["a"] * 2049, [1, 70_000]),
             "a " * 600,
         ],
         "nonsense": [1],

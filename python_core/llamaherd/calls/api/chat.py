@@ -124,7 +124,7 @@ class Chat(Conversation, ClosedByWith):
         Warns:
             CutOffWarning: `max_tokens` ended the answer before the model did.
         """
-        return self._ask(text, settings)
+        return self._ask(checks.text("text", text), settings)
 
     def stream(self, text: str, **settings: Unpack[ChatSettings]) -> Reply:
         """Ask a question and return the answer while it is generated.
@@ -140,7 +140,7 @@ class Chat(Conversation, ClosedByWith):
             ChatFullError: The context has no cells left for an answer.
             PromptError: The prompt cannot be run.
         """
-        return self._stream(text, settings)
+        return self._stream(checks.text("text", text), settings)
 
     @overload
     def retry(
@@ -284,7 +284,7 @@ class Chat(Conversation, ClosedByWith):
             text, n_replaced = last_question(turns)
             turns, n_tries = turns[:-n_replaced], self._n_tries + 1
         options = options_of(self.system, {**self._settings, **settings})
-        asked = make_question(self.context, turns, checks.text("text", text), options)
+        asked = make_question(self.context, turns, text, options)
         return asked.again(n_replaced, n_tries) if n_replaced else asked
 
     def _many(
