@@ -67,11 +67,14 @@ def lose_thread(loop: ThreadedLoop, begin: Callable[[], object]) -> None:
             loop._arrived.clear()
         raise SystemExit  # as if not even the error could be reported
 
-    turn = "_turn" if isinstance(loop, ClusterLoop) else "_has_turned"
-    setattr(loop, turn, die)
+    is_cluster = isinstance(loop, ClusterLoop)
+    steps = ("_turn", "_end") if is_cluster else ("_has_turned",)
+    for step in steps:
+        setattr(loop, step, die)
     begin()
     wait_until(lambda: loop._worker is not None and loop._worker.is_over)
-    delattr(loop, turn)
+    for step in steps:
+        delattr(loop, step)
 
 
 def die_when_it_runs(loop: Loop) -> None:
