@@ -337,9 +337,10 @@ class LlgConstraint final : public Constraint {
     reason = reason.substr(0, kShown);
     if (is_stuck) reason = "nothing can follow the grammar (" + reason + ")";
     if (is_large) {
-      reason = "it needs more states than are kept; fewer or smaller repetitions, or "
-               "fewer alternatives, help (" +
-               reason + ")";
+      reason =
+          "it needs more states than are kept; fewer or smaller repetitions, or "
+          "fewer alternatives, help (" +
+          reason + ")";
     }
     throw Error(LH_SAMPLER_ERROR, reason);
   }

@@ -69,8 +69,8 @@ class Hazards {
   std::string first() const {
     for (const auto check :
          {&Hazards::architecture, &Hazards::alignment, &Hazards::tokens_at_once,
-          &Hazards::layers, &Hazards::experts, &Hazards::heads, &Hazards::recurrence, &Hazards::scaling,
-          &Hazards::epsilons, &Hazards::tokens, &Hazards::tensors}) {
+          &Hazards::layers, &Hazards::experts, &Hazards::heads, &Hazards::recurrence,
+          &Hazards::scaling, &Hazards::epsilons, &Hazards::tokens, &Hazards::tensors}) {
       std::string hazard = (this->*check)();
       if (!hazard.empty()) return hazard;
     }

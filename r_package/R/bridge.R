@@ -323,8 +323,8 @@ as_python <- function(x, arg = rlang::caller_arg(x)) {
 tagged <- function(class, ...) list(.class = class, ...)
 
 # Returns columns of a data frame in the form that Python reads as a data frame. The column of
-# labels keeps the levels of a factor; `codebook` is the JSON of its codebook, or NULL. `...` is more
-# that is known of the labels, as in Python's function.
+# labels keeps the levels of a factor; `codebook` is the JSON of its codebook, or NULL. `...` is
+# more that is known of the labels, as in Python's function.
 frame_for_python <- function(data, used, label = NULL, codebook = NULL, ...) {
   values <- if (!is.null(label)) data[[label]]
   tagged(

@@ -2,7 +2,8 @@
 
 # Returns the columns that annotate_texts() has recorded: `label`, `text`, `margin`, `prob` and, of
 # labels that are numbers, `mean`; `names`, the labels; `codebook`, as JSON; `several`, TRUE if a
-# text may have more than one label; `each`, the columns of the labels' probabilities. The list is empty for other data frames.
+# text may have more than one label; `each`, the columns of the labels' probabilities. The list is
+# empty for other data frames.
 coded_columns <- function(data) {
   if (!inherits(data, "llamaherd_coded")) {
     return(list())

@@ -42,8 +42,8 @@ labels_for_python <- function(data, label, known, gold, uses) {
   )
 }
 
-# Returns human codes, a vector for each coder. Columns of the data have the attribute "truth", their
-# names.
+# Returns human codes, a vector for each coder. Columns of the data have the attribute "truth",
+# their names.
 human_codes <- function(gold, annotations, truth_col) {
   columns <- if (is.data.frame(annotations)) names(annotations)
   if (is.null(gold) && !all(check_string(truth_col) %in% columns)) {

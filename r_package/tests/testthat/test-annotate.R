@@ -316,8 +316,7 @@ test_that("what the columns are is known by their new names", {
   expect_identical(coding$needs, c("said", "speech"))
   few <- dplyr::select(coded, speech = text, topic)
   expect_identical(attr(few, "llamaherd")$text, "speech")
-  parts <- coded_parts(new, "said", FALSE, NULL)
-  expect_identical(parts$probs[, 1], coded$p_yes)
+  expect_identical(all_probs(new)[["sure"]], coded$p_yes)
 })
 
 test_that("rows of a hundred thousand are recognised", {
