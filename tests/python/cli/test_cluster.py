@@ -29,6 +29,7 @@ def address() -> Iterator[str]:
         warnings.simplefilter("ignore")
         # `Cluster` writes its address into this folder, which must exist.
         patch.setenv("RAY_TMPDIR", folder)
+        ray.shutdown()  # other tests of this process may have left theirs connected
         own = Path(folder, "ray")
         own.mkdir()
         node = {"num_cpus": 1, "include_dashboard": False, "temp_dir": str(own)}
