@@ -68,7 +68,7 @@ class Hazards {
 
   std::string first() const {
     for (const auto check :
-         {&Hazards::architecture, &Hazards::alignment, &Hazards::tokens_at_once,
+         {&Hazards::architecture, &Hazards::alignment, &Hazards::context_length,
           &Hazards::layers, &Hazards::experts, &Hazards::heads, &Hazards::recurrence,
           &Hazards::scaling, &Hazards::epsilons, &Hazards::tokens, &Hazards::tensors}) {
       std::string hazard = (this->*check)();
@@ -131,7 +131,7 @@ class Hazards {
   }
 
   // Positions are signed numbers of 32 bits.
-  std::string tokens_at_once() const {
+  std::string context_length() const {
     constexpr uint32_t kMost = std::numeric_limits<int32_t>::max();
     const uint32_t n = number("context_length", 1);
     if (n >= 1 && n <= kMost) return "";

@@ -152,8 +152,10 @@ class EmbeddingsApi(WorkShape):
 
 def _texts(value: object) -> list[Any]:
     """Return the texts of a request: texts, or lists of token ids."""
-    is_many = isinstance(value, list) and isinstance((*value, "")[0], (str, list))
-    texts = list(value) if isinstance(value, list) and is_many else [value]
+    texts: list[Any] = value if isinstance(value, list) else [value]
+    is_many = texts is value and all(isinstance(text, (str, list)) for text in texts[:1])
+    if not is_many:  # a text, or a list of token ids
+        texts = [value]
     if not texts or len(texts) > schemas.MOST_ITEMS:
         must = f"input must have 1 to {schemas.MOST_ITEMS} texts, not {len(texts)}"
         raise bad_field("input", must)

@@ -75,12 +75,12 @@ class RunSpec(RunKeys):
             "prompts, or prompt for a template with values of columns"
         )
         yield None not in (self.prompt, self.column), "prompt", problem, "conflict"
-        made = "cannot be combined with annotate: a codebook makes the prompts"
+        problem = "cannot be combined with annotate: a codebook makes the prompts"
         for key, name in CHAT_KEYS.items():
             is_set = getattr(self, key) not in (None, False)
             yield is_set and not self.chat, key, "needs chat = true", "missing"
             is_idle = is_annotate and name not in AnnotateOptions.declared
-            yield is_set and is_idle, key, made, "not_together"
+            yield is_set and is_idle, key, problem, "not_together"
         problem = "= true cannot be combined with embed, which has no prompts"
         yield self.task == "embed" and self.chat, "chat", problem, "invalid_value"
         is_unlabelled = self.task == "classify" and not self.classify.get("labels")

@@ -88,19 +88,20 @@ def answers_of(
         labels = list(coded.labels)
     else:
         labels = _list_of("coded", coded)
-    own = _names_in(coded)
-    known = _known_names(names, own, frame, None if several else label)
+    declared = _names_in(coded)
+    known = _known_names(names, declared, frame, None if several else label)
     if several:
         labels = [None if is_missing(value) else value for value in labels]
     else:
-        reading = read([labels, own], known, argument="coded")
-        labels, known, own = reading.columns[0], reading.names, tuple(reading.columns[1])
+        reading = read([labels, declared], known, argument="coded")
+        labels, known = reading.columns[0], reading.names
+        declared = tuple(reading.columns[1])
     if names is not None:
         checks.distinct("labels", known)
     frames.check_index(prob, frame, "prob")
     if isinstance(prob, str):
         prob = frames.column(frame, prob, "prob")
-    of = own if prob is None and own else known
+    of = declared if prob is None and declared else known
     prob = getattr(coded, "probs", None) if prob is None else prob
     probs, confidence = _probabilities(prob, labels, of)
     if probs is not None and of != known:
@@ -126,23 +127,23 @@ def _names_in(coded: Input) -> tuple[Any, ...]:
 
 
 def _known_names(
-    names: Input, own: tuple[Any, ...], frame: Input, label: str | None
+    names: Input, declared: tuple[Any, ...], frame: Input, label: str | None
 ) -> tuple[Any, ...]:
     """Return all labels: those given, those of `coded`, or the column's categories."""
     if names is not None:
         return tuple(_list_of("labels", names))
-    if own or label is None:
-        return own
+    if declared or label is None:
+        return declared
     return tuple(frames.categories(frame, label) or ())
 
 
 def _in_order_of(
-    known: Sequence[Hashable], own: Sequence[Hashable], probs: Floats
+    known: Sequence[Hashable], declared: Sequence[Hashable], probs: Floats
 ) -> Floats | None:
-    """Return probabilities of `own` as those of `known`; None if the labels differ."""
-    if set(known) != set(own):
+    """Return probabilities of `declared` as those of `known`; None if labels differ."""
+    if set(known) != set(declared):
         return None
-    return probs[:, [own.index(name) for name in known]]
+    return probs[:, [declared.index(name) for name in known]]
 
 
 def _probabilities(

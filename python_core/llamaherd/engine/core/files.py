@@ -237,11 +237,11 @@ def copy_whole(source: Path, target: Path) -> Path:
     return target
 
 
-def why_unwritable(folder: Path) -> str:
-    """Return the system's reason why a folder takes no new file; "" if it takes one."""
-    if os.access(folder, os.W_OK):
+def why_unwritable(path: Path) -> str:
+    """Return the system's reason why a file or folder cannot be written; "" if it can."""
+    if os.access(path, os.W_OK):
         return ""
-    is_read_only = not _IS_WINDOWS and os.statvfs(folder).f_flag & os.ST_RDONLY
+    is_read_only = not _IS_WINDOWS and os.statvfs(path).f_flag & os.ST_RDONLY
     return os.strerror(errno.EROFS if is_read_only else errno.EACCES)
 
 
