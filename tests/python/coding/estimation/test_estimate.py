@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import pickle
+import re
 import sys
 import warnings
 from typing import Any
@@ -15,6 +16,7 @@ import polars as pl
 import pyarrow as pa
 import pytest
 import statsmodels.formula.api as smf
+from llamaherd.coding.estimation import notes
 from llamaherd.coding.statistics import dsl, label_weight
 from scipy.stats import t as student_t
 
@@ -496,6 +498,13 @@ def test_a_text_with_several_missing_values_is_counted_once() -> None:
     with warnings.catch_warnings():
         warnings.filterwarnings("error", ".*'party' has no value")
         lh.estimate(data, gold(), outcome="negative", by="party", weights="w")
+
+
+@pytest.mark.parametrize(("n", "wanted"), [(1, r"codes \(1\) for 2 co"), (2, r"\(2\)")])
+def test_few_codes_are_counted_in_english(n: int, wanted: str) -> None:
+    (note,) = notes.few_coefficients(n, 2)
+    assert re.search(wanted, note)
+    assert "1 code" not in note
 
 
 def test_a_missing_standard_error_is_not_printed_as_nan() -> None:

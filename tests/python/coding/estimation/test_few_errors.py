@@ -198,6 +198,21 @@ def test_a_stratum_without_codes_of_a_group_moves_both_limits() -> None:
     assert limits["yes"][0] < 1 - 2.9 / 10
 
 
+@pytest.mark.parametrize("labels", [["yes", "no", "no", "yes"], ["no"] * 4])
+def test_codes_of_all_texts_leave_no_unseen_errors(labels: list[str]) -> None:
+    """With all texts coded, DSL's interval was wider than that of the codes."""
+    data = {"text": [f"text {i}" for i in range(100)], "label": labels * 25}
+    drawn = lh.gold_sample(data, 100, text="text", label="label", names=["no", "yes"])
+    gold = drawn.with_codes([data["label"][row] for row in drawn.rows])
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        found = lh.estimate(data, gold, outcome="no", methods=["dsl", "gold"])
+    dsl, by_codes = found.rows
+    limits = by_codes.low, by_codes.high
+    assert (dsl.low, dsl.high) == pytest.approx(limits)
+    assert by_codes.high - by_codes.low > 0.029  # also if all codes are equal
+
+
 @pytest.mark.parametrize("n_coded", [100, 60])
 def test_a_share_of_1_has_an_interval_if_no_text_differs(n_coded: int) -> None:
     """If all labels and codes were equal, no method gave an interval."""

@@ -141,6 +141,13 @@ def test_a_share_does_not_depend_on_how_others_are_divided_or_named(call: str) -
         )
 
 
+@pytest.mark.parametrize("call", ["weights", "all at once"])
+def test_the_unit_of_survey_weights_does_not_matter(call: str) -> None:
+    data = made(4)
+    other = data.assign(w=data["w"] * 73)
+    assert_equal(rows_of(data, **CALLS[call]), rows_of(other, **CALLS[call]))
+
+
 @pytest.mark.parametrize("call", ["shares", "groups", "scores", "ols", "logit"])
 def test_whole_weights_count_like_repeated_texts(call: str) -> None:
     data = made(5)

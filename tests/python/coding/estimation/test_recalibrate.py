@@ -321,6 +321,18 @@ def test_cross_prediction_follows_its_formula() -> None:
     )
 
 
+def test_the_draws_variance_is_that_of_a_bootstrap() -> None:
+    found = lh.estimate(BETTER, GOLD, outcome="negative")
+    hat, rng = BETTER.probs[:, 0], np.random.default_rng(1)
+    y = (DATA["code"] == "negative").to_numpy(float)
+    is_coded = np.isin(np.arange(N), GOLD.rows)
+    gaps = (y - hat)[is_coded]
+    draws = [
+        rng.choice(hat, N).mean() + rng.choice(gaps, N_GOLD).mean() for _ in range(4000)
+    ]
+    assert found.by("dsl")[0].std_error == pytest.approx(np.std(draws), rel=0.1)
+
+
 def test_widths_say_what_each_prediction_gained() -> None:
     found = lh.estimate(BETTER, GOLD)
     of = {(each.predictions, each.method): each.width for each in found.widths}

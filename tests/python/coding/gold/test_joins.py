@@ -149,6 +149,17 @@ def test_a_column_id_that_is_unique_is_taken() -> None:
     assert gold(data, id="text").design["id"] == "text"
 
 
+def test_a_single_changed_label_is_told_in_the_singular() -> None:
+    drawn = gold(id="key")
+    data = DATA.copy()
+    other = next(i for i in range(N) if i not in set(drawn.rows))
+    for row in (drawn.rows[0], other):
+        data.loc[row, "label"] = "no" if data["label"][row] == "yes" else "yes"
+    notes = lh.estimate(data, drawn, outcome="yes").notes
+    wanted = f"1 of {len(drawn)} texts of the gold sample has another label than"
+    assert any(note.startswith(wanted) for note in notes)
+
+
 def test_labels_of_another_run_are_told() -> None:
     drawn = gold(id="key")
     again = SORTED.assign(label="yes")

@@ -339,6 +339,22 @@ def test_unit_weights_of_alpha_repeat_units() -> None:
     assert same_results(constant, krippendorff_alpha(table))
 
 
+def test_intervals_of_alpha_cover() -> None:
+    # Two coders who share 70% of their codes: for large n, alpha is 0.49.
+    generator = np.random.default_rng(5)
+    hits = 0
+    for _ in range(300):
+        truth = generator.integers(0, 4, 150)
+        table = np.where(
+            generator.random((2, 150)) < 0.7, truth, generator.integers(0, 4, (2, 150))
+        )
+        found = krippendorff_alpha(table)
+        hits += found.low <= 0.49 <= found.high
+    assert 0.90 <= hits / 300 <= 0.99  # at most four standard errors from 95%
+    again = krippendorff_alpha(table)
+    assert (again.low, again.high) == (found.low, found.high)
+
+
 @pytest.mark.parametrize("scale", ["nominal", "ordinal", "interval", "ratio"])
 def test_slopes_of_alpha_are_its_derivatives(scale: Any) -> None:
     rng = np.random.default_rng(3)

@@ -8,7 +8,7 @@ import warnings
 import numpy as np
 import pytest
 import simulated_texts as simulated
-from llamaherd.coding.statistics import dsl, label_weight
+from llamaherd.coding.statistics import dsl, label_weight, sampling
 from llamaherd.coding.statistics.regression import FitError, solve
 from scipy.optimize import linprog
 from statsmodels.api import GLM, OLS, families
@@ -52,6 +52,45 @@ def test_gold_alone_is_a_regression_of_the_codes(kind: str) -> None:
         np.testing.assert_allclose(dsl.gold_alone(rare).std_errors, exact.bse, rtol=1e-6)
 
 
+@pytest.mark.parametrize("name", ["mean", "ols", "logit", "covariate"])
+def test_with_all_texts_coded_it_is_the_estimate_by_the_codes(name: str) -> None:
+    rng = np.random.default_rng(2)
+    texts = simulated.made(rng, simulated.N_TEXTS)
+    n = simulated.N_TEXTS
+    draw = sampling.Draw(
+        rows=np.arange(n), all_probs=np.ones(n), strata=np.zeros(n, dtype=int)
+    )
+    named = {name: made for name, made, _ in simulated.problems(texts, draw)}
+    made = named[name]
+    wanted = solve(made.kind, made.x, made.y, np.ones(n))
+    for method in (dsl.dsl, dsl.gold_alone):
+        np.testing.assert_allclose(method(made).theta, wanted, atol=1e-8)
+    exact = dataclasses.replace(made, target="texts")
+    np.testing.assert_allclose(dsl.dsl(exact).std_errors, 0, atol=1e-12)
+
+
+def test_the_mean_by_hand() -> None:
+    # Labels are 1, 1, 1, 0; texts 0 and 3 have the codes 0 and 0, each drawn with 1/2.
+    # The mean label 3/4 is corrected by ((0 - 1) / (1/2) + 0) / 4.
+    made = dsl.Problem(
+        kind="ols",
+        x_hat=np.ones((4, 1)),
+        y_hat=np.array([1.0, 1, 1, 0]),
+        rows=np.array([0, 3]),
+        x=np.ones((2, 1)),
+        y=np.zeros(2),
+        probs=np.full(2, 0.5),
+    )
+    assert dsl.dsl(made).theta == pytest.approx([0.25])
+    # The terms of the equation are -1.25, 0.75, 0.75, -0.25; their squares sum to 2.75.
+    # The draw contributes 2 of this sum, (1 - 1/2) (-1)^2 / (1/2)^2. The draw's part is
+    # multiplied by n / (n - 1) = 2.
+    assert dsl.dsl(made).covariance[0, 0] == pytest.approx((0.75 + 2 * 2) / 16)
+    # In a simple sample the draw's part is a mean's variance: (1 - 1/2) var(-1, 0) / 2.
+    simple = dataclasses.replace(made, strata=np.zeros(2, dtype=int), target="texts")
+    assert dsl.dsl(simple).covariance[0, 0] == pytest.approx(0.5 * 0.5 / 2)
+
+
 def test_a_stratified_sample_has_the_textbooks_variance() -> None:
     made = problem("mean", "stratified")
     exact = dataclasses.replace(made, target="texts")
@@ -72,6 +111,14 @@ def test_power_tuning_of_a_simple_sample_is_that_of_ppi() -> None:
     # PPI includes only the labels of texts without a code, so its lam is N / (N - n)
     # times lam of DSL.
     assert wanted == pytest.approx(found.lam * 0.9, rel=0.05)
+
+
+@pytest.mark.parametrize("design", ["simple", "stratified", "uncertainty"])
+def test_the_best_lam_has_the_smallest_variance(design: str) -> None:
+    made = problem("mean", design, 4)
+    best = label_weight.tuned_means(made).covariance[0, 0]
+    for lam in (0.0, 0.3, 0.6, 1.0):
+        assert best < dsl.rectified(made, lam).covariance[0, 0] * 1.03
 
 
 def in_groups(seed: int, design: str) -> dsl.Problem:
@@ -200,3 +247,27 @@ def test_intervals_hold_the_truth_where_naive_ones_do_not() -> None:
     assert naive.pop("mean") < 0.8
     assert set(naive) == {"difference", "ols", "logit", "covariate"}
     assert max(naive.values()) < 0.2
+
+
+@pytest.mark.more(reason="simulates studies: a fifth as many")
+@pytest.mark.parametrize("design", ["simple", "stratified", "uncertainty"])
+def test_intervals_about_these_texts_hold_what_all_codes_would_give(design: str) -> None:
+    rng = np.random.default_rng(11)
+    texts = simulated.made(rng, simulated.N_TEXTS)
+    ones = np.ones((simulated.N_TEXTS, 1))
+    groups = np.column_stack([ones, texts.group])
+    truths = {
+        "mean": solve("ols", ones, texts.code, ones[:, 0]),
+        "difference": solve("ols", groups, texts.code, ones[:, 0])[1:],
+    }
+    draws = sized(60, 300)
+    held = dict.fromkeys(truths, 0)
+    for generator in rng.spawn(draws):
+        draw = simulated.drawn(texts, design, generator)
+        for name, made, which in simulated.problems(texts, draw):
+            if name in truths:
+                found = dsl.dsl(dataclasses.replace(made, target="texts"))
+                away = np.abs(found.theta - truths[name][0]) / found.std_errors
+                held[name] += int(away[which][0] <= 1.96)
+    for n in held.values():
+        assert n / draws == pytest.approx(0.95, abs=4 * np.sqrt(0.95 * 0.05 / draws))

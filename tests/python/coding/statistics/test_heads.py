@@ -43,6 +43,37 @@ def test_heads_fitted_together_are_those_fitted_alone() -> None:
     assert both[1] == pytest.approx(alone[0], abs=1e-6)
 
 
+def test_mean_probabilities_are_the_weighted_shares_of_the_codes() -> None:
+    made = heads.fitted(X, CODES, WEIGHTS[None], np.array([5.0]), n_labels=K)[0]
+    probs = heads.softmax(made[0] + X @ made[1:])
+    shares = np.bincount(CODES, WEIGHTS) / WEIGHTS.sum()
+    assert WEIGHTS @ probs / WEIGHTS.sum() == pytest.approx(shares, abs=1e-5)
+
+
+def test_no_prediction_depends_on_its_own_code() -> None:
+    folds = heads.deal_folds(range(N), [0] * N, 5, np.random.default_rng(1))
+    changed = CODES.copy()
+    own = folds == 2
+    changed[own] = (CODES[own] + 1) % K
+
+    def crossed(codes: np.ndarray) -> heads.Crossed:
+        rng = np.random.default_rng(7)
+        return heads.cross_fit([X], codes, WEIGHTS, folds, rng, n_labels=K)
+
+    before, after = crossed(CODES), crossed(changed)
+    assert (before.probs[folds == 0] != after.probs[folds == 0]).any()
+    first = heads.best_head(
+        [X[~own]], CODES[~own], WEIGHTS[~own], np.random.default_rng(3), n_labels=K
+    )
+    second = heads.best_head(
+        [X[~own]], changed[~own], WEIGHTS[~own], np.random.default_rng(3), n_labels=K
+    )
+    assert (first.probs(X[own]) == second.probs(X[own])).all()
+    for fold, head in enumerate(before.heads):
+        held = folds == fold
+        assert (before.probs[held] == head.probs(X[held])).all()
+
+
 def test_folds_are_even_within_strata_and_keep_units_together() -> None:
     strata = [0] * 23 + [1] * 17
     folds = heads.deal_folds(range(40), strata, 5, np.random.default_rng(2))

@@ -91,6 +91,23 @@ def test_a_weight_counts_as_often_as_a_unit(name: str) -> None:
     assert one.high - one.low > other.high - other.low
 
 
+@pytest.mark.parametrize("name", ["pearson", "icc", "rmse"])
+def test_intervals_hold_where_numbers_are_at_the_ends_of_a_scale(name: str) -> None:
+    rng = np.random.default_rng(11)
+
+    def rated(n: int) -> np.ndarray:
+        right = rng.choice([0.0, 3.0, 7.0, 10.0], n, p=[0.4, 0.2, 0.2, 0.2])
+        error = rng.normal(0, 1.5, n) * (rng.random(n) < 0.5)
+        return np.stack([right, np.clip(np.round(right + error), 0, 10)])
+
+    truth = number_agreement(rated(200_000)).measures[name].value
+    inside = 0
+    for _ in range(300):
+        found = number_agreement(rated(60)).measures[name]
+        inside += found.low <= truth <= found.high
+    assert inside >= 276  # 92%, where 95% is expected: 2.4 standard errors
+
+
 def test_missing_and_degenerate_numbers() -> None:
     nan = math.nan
     found = number_agreement([[1, 2, nan, 4, 5], [1, nan, 3, 4, 6]])

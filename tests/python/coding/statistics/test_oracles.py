@@ -6,6 +6,7 @@ import llamaherd as lh
 import numpy as np
 import pandas as pd
 import pytest
+from llamaherd.coding.statistics import dsl
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
 
@@ -114,3 +115,18 @@ def test_a_part_of_waves_has_the_error_of_a_group() -> None:
     group = lh.estimate(data, gold, by="group", **options).rows[0]
     assert (group.group, alone.estimate) == ("u", pytest.approx(group.estimate, abs=1e-9))
     assert alone.std_error == pytest.approx(group.std_error, rel=0.01)
+
+
+def test_labels_that_are_the_codes_have_the_width_of_all_codes() -> None:
+    rng = np.random.default_rng(4)
+    y = rng.normal(size=300)
+    rows = rng.choice(300, 90, replace=False)
+    ones = np.ones((300, 1))
+    found = dsl.dsl(
+        dsl.Problem(
+            kind="ols", x_hat=ones, y_hat=y, rows=rows, x=ones[rows], y=y[rows],
+            probs=np.full(90, 0.3), strata=np.zeros(90, dtype=int),
+        )
+    )  # fmt: skip
+    assert found.theta[0] == pytest.approx(y.mean(), abs=1e-12)
+    assert found.covariance[0, 0] == pytest.approx(y.var() / 300, abs=1e-12)

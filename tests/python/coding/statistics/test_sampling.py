@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from llamaherd.coding.estimation.estimate import estimate
 from llamaherd.coding.gold.size import gold_size
-from llamaherd.coding.statistics import sampling
+from llamaherd.coding.statistics import dsl, sampling
 
 DRAWS = 2500
 Z = 1.959963984540054
@@ -164,16 +164,11 @@ def test_sizes_with_labels() -> None:
 
 
 @pytest.mark.filterwarnings("ignore::UserWarning")  # few codes, few errors
-@pytest.mark.parametrize(
-    ("share", "target"),
-    [(0.5, "population"), (0.5, "texts"), (0.1, "population"), (0.03, "population")],
-)
-def test_estimates_have_the_width_that_was_planned(
-    share: float, target: sampling.Target
-) -> None:
+@pytest.mark.parametrize("share", [0.5, 0.1, 0.03])
+def test_estimates_have_the_width_that_was_planned(share: float) -> None:
     """Intervals of `estimate` have half the width 0.04 on average, as planned."""
     n_texts, kappa = 1500, 0.8
-    size = gold_size(0.04, share=share, kappa=kappa, population=n_texts, target=target)
+    size = gold_size(0.04, share=share, kappa=kappa, population=n_texts)
     rng = np.random.default_rng(8)
     error = (1 - kappa) * share * (1 - share)
     cells = [1 - share - error, error, error, share - error]
@@ -192,13 +187,34 @@ def test_estimates_have_the_width_that_was_planned(
                 codes,
                 outcome="1",
                 prob="simple",
-                target=target,
                 methods=[method],  # type: ignore[list-item] # of the names above
             ).rows
             found.append((row.high - row.low) / 2)
         # With few codes PPI++ gives the labels a random weight, and may be shorter.
         least = 0.03 if method == "ppi" else 0.038
         assert least < np.mean(found) < 0.042, method
+
+
+@pytest.mark.parametrize("target", ["population", "texts"])
+def test_sizes_for_given_texts_have_the_width_planned(target: sampling.Target) -> None:
+    """A tenth of 1,000 texts has a wrong label, half of them in each direction."""
+    n_texts = 1000
+    size = gold_size(0.05, accuracy=0.9, population=n_texts, target=target)
+    rng = np.random.default_rng(6)
+    code = np.arange(n_texts) % 2.0
+    label = np.where(np.arange(n_texts) % 20 < 18, code, 1 - code)
+    ones = np.ones((n_texts, 1))
+    for n, method in ((size.gold, dsl.gold_alone), (size.dsl, dsl.dsl)):
+        errors = []
+        for _ in range(40):
+            draw = sampling.draw_simple(n_texts, n or 0, rng)
+            rows = draw.rows
+            made = dsl.Problem(
+                kind="ols", x_hat=ones, y_hat=label, rows=rows, x=ones[rows],
+                y=code[rows], probs=draw.probs, strata=draw.strata[rows], target=target,
+            )  # fmt: skip
+            errors.append(method(made).std_errors[0])
+        assert 1.97 * np.mean(errors) == pytest.approx(0.05, rel=0.03)
 
 
 def test_widths_that_so_few_texts_cannot_give() -> None:

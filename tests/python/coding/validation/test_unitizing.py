@@ -30,6 +30,14 @@ def test_the_published_example(labels: list[str] | None, alpha: float) -> None:
     assert found == pytest.approx(alpha, abs=5e-5)
 
 
+def test_the_published_disagreements() -> None:
+    # Disagreement observed for c: 0.0144; expected: 0.0532 for c and 0.0490 for k.
+    c = 1 - Unitizing([[FIRST], [SECOND]], [300], ["c"]).alpha()
+    both = 1 - Unitizing([[FIRST], [SECOND]], [300]).alpha()
+    assert c == pytest.approx(0.0144 / 0.0532, abs=0.003)
+    assert both == pytest.approx(0.0144 / (0.0532 + 0.0490), abs=0.002)
+
+
 def test_several_texts() -> None:
     twice = Unitizing([[FIRST, FIRST], [SECOND, FIRST]], [300, 300])
     one = twice.alpha(np.array([0]))
@@ -121,6 +129,16 @@ def test_slopes_are_derivatives_by_the_weights_of_texts(name: str) -> None:
         ]
         slope = (repeated[0][name].value - repeated[1][name].value) * 200
         assert slope == pytest.approx(found.slopes[i], abs=2e-3)
+
+
+def test_intervals_of_passages_hold() -> None:
+    rng = np.random.default_rng(8)
+    truth = f1_of(matches(*marked(rng, 20_000)))["exact f1"].value
+    inside = 0
+    for _ in range(300):
+        low, high = f1_of(matches(*marked(rng, 40)))["exact f1"].limits(0.95)
+        inside += low <= truth <= high
+    assert 0.92 <= inside / 300 <= 0.99
 
 
 def test_texts_without_an_error_have_an_interval() -> None:
