@@ -7,6 +7,7 @@ import math
 import llamaherd as lh
 import numpy as np
 import pytest
+from llamaherd.coding.validation import dawid_skene
 
 N, NAMES, RIGHT = 60, 3, (0.9, 0.7, 0.6, 0.8)
 
@@ -64,10 +65,15 @@ def plain(given: np.ndarray, n_steps: int) -> list[list[float]]:
     return z
 
 
-def test_labels_are_those_of_the_algorithm_in_loops() -> None:
+def test_labels_are_those_of_the_algorithm_in_loops(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     given, _ = codes()
     wanted = np.array(plain(given, 200))
     assert fitted(given).probs == pytest.approx(wanted, abs=2e-3)
+    monkeypatch.setattr(dawid_skene, "_LEAST_GAIN", -math.inf)  # no step is the last
+    monkeypatch.setattr(dawid_skene, "_MOST_STEPS", 12)
+    assert fitted(given).probs == pytest.approx(np.array(plain(given, 12)), abs=1e-9)
 
 
 def test_errors_are_found() -> None:
