@@ -104,10 +104,10 @@ class _Handler(BaseHTTPRequestHandler):
         content = content if status == 200 else b""
         self.send_response(status)
         length = {"Content-Length": str(len(content))} if self.hub.stated else {}
-        for name, value in (length | odd).items():
+        # The header also ends the connection on this side.
+        for name, value in (length | odd | {"Connection": "close"}).items():
             self.send_header(name, value)
         self.end_headers()
-        self.close_connection = True
         with suppress(ConnectionError):
             self.wfile.write(content)
 
