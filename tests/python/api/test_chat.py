@@ -37,13 +37,17 @@ def context(tmp_path_factory: pytest.TempPathFactory) -> Iterator[lh.Context]:
 
 @pytest.fixture(scope="module")
 def roomy(tmp_path_factory: pytest.TempPathFactory) -> Iterator[lh.Context]:
-    """Context in which an answer is not finished before a test ends it."""
+    """Context in which an answer is not finished before a test ends it.
+
+    It is deterministic, because the length of such an answer depends on the clock, and
+    the last bits of what follows a long one differ with the sizes of its batches.
+    """
     path = tmp_path_factory.mktemp("roomy") / "tiny.gguf"
     changes = {"context_length": 65536}
     tiny_models.write(path, "llama", chat_template=TEMPLATE, changes=changes)
     with (
         lh.Model(path) as model,
-        lh.Context(model, n_ctx=65536 * 2, n_seq_max=2) as context,
+        lh.Context(model, n_ctx=65536 * 2, n_seq_max=2, deterministic=True) as context,
     ):
         yield context
 
