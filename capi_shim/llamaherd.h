@@ -872,7 +872,10 @@ typedef struct lh_client_info {
   const int32_t* tokens; /* int32[n_generated] */
   const char* text;      /* valid UTF-8 up to, not including, a stop text */
   int32_t n_text;        /* number of bytes that are final */
-  const char* message;   /* error message; "" without an error */
+  /* lh_status of the error that the engine found, such as LH_SAMPLER_ERROR for a
+   * constraint that cannot be followed; LH_OK: none */
+  int32_t code;
+  const char* message; /* error message; "" without an error */
   /* 1: the answer ended by itself: with LH_FINISH_EOG, or with LH_FINISH_STOP and a text
    * that matches the grammar, if any */
   int32_t complete;

@@ -1,7 +1,6 @@
 #include "answer.hpp"
 
 #include <algorithm>
-#include <exception>
 #include <string>
 
 #include "batch_builder.hpp"
@@ -81,11 +80,8 @@ void Answer::sample_row(const StepServices& step, const BatchPart& part, LogitRo
       accept(step, client, token);
       add_forced(step, client);
     }
-  } catch (const std::exception& e) {
-    client.end(step.kv, LH_FINISH_ERROR, e.what());
   } catch (...) {
-    client.end(step.kv, LH_FINISH_ERROR,
-               "an exception of an unknown type while sampling");
+    client.fail(step.kv);
   }
 }
 

@@ -1,5 +1,7 @@
 #include "client.hpp"
 
+#include "guard.hpp"
+
 namespace lh {
 
 void Client::give_back(KvCache& kv) {
@@ -12,6 +14,12 @@ void Client::end(KvCache& kv, lh_finish reason, const char* why) {
       reason == LH_FINISH_EOG || reason == LH_FINISH_STOP || reason == LH_FINISH_LENGTH;
   if (!keeps || !ends_itself) give_back(kv);
   finish_as(reason, why);
+}
+
+void Client::fail(KvCache& kv) {
+  lh_error error;
+  code = static_cast<lh_status>(translate_exception(&error));
+  end(kv, LH_FINISH_ERROR, error.message);
 }
 
 void Client::finish_as(lh_finish reason, const char* why) {

@@ -49,6 +49,7 @@ struct Client {
   TextBuffer text;
   bool is_complete = false;                 // see lh_client_info
   std::unique_ptr<WrittenThought> thought;  // null if none was requested
+  lh_status code = LH_OK;                   // of an error that the engine found
   std::string message;                      // error message
 
   lh_stats taken{};  // resources that the client used, see Statistics
@@ -111,6 +112,8 @@ struct Client {
   // Ends the client with the output generated so far. LH_FINISH_ERROR marks the client as
   // failed.
   void end(KvCache& kv, lh_finish reason, const char* why);
+  // Ends the client as failed with the exception that is being handled.
+  void fail(KvCache& kv);
   // Ends a client without cells.
   void finish_as(lh_finish reason, const char* why);
   // Returns the number of bytes of the text that later tokens cannot change.

@@ -36,10 +36,10 @@ std::string lh_engine::make_stage(const lh_engine_params& params) {
   try {
     stage_ = std::make_unique<lh::Stage>(model_, params, abort_flag_, statistics_);
     return "";
-  } catch (const std::exception& e) {
-    return e.what();
   } catch (...) {
-    return "an exception of an unknown type";
+    lh_error error;
+    lh::translate_exception(&error);
+    return error.message;
   }
 }
 
@@ -177,6 +177,7 @@ lh_client_info lh_engine::get(int64_t id) {
   out.tokens = client.tokens.data() + client.n_prompt;
   out.text = client.text.text().c_str();
   out.n_text = static_cast<int32_t>(client.n_stable());
+  out.code = client.code;
   out.message = client.message.c_str();
   out.complete = client.is_complete ? 1 : 0;
   out.n_logprobs = -1;

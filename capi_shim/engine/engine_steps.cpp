@@ -10,7 +10,6 @@
 #include "log.hpp"
 
 using lh::Client;
-using lh::Error;
 using lh::seconds_since;
 
 namespace {
@@ -113,8 +112,8 @@ void lh_engine::verify_positions(std::vector<int64_t>& events) {
     try {
       stage_->kv.verify(client.seq_id);
       client.verified = true;
-    } catch (const Error& e) {
-      client.end(stage_->kv, LH_FINISH_ERROR, e.what());
+    } catch (...) {
+      client.fail(stage_->kv);
       events.push_back(client.id);
     }
   }

@@ -1,7 +1,6 @@
 #include "prefix.hpp"
 
 #include <cmath>
-#include <exception>
 #include <memory>
 #include <vector>
 
@@ -41,8 +40,8 @@ void Prefix::settle(const StepServices& step, BatchPart& part, LogitRow& row) {
     step.kv.verify(client.seq_id);
     client.state = LH_STATE_HELD;
     step.kv.share(client.seq_id);
-  } catch (const std::exception& e) {
-    client.end(step.kv, LH_FINISH_ERROR, e.what());
+  } catch (...) {
+    client.fail(step.kv);
   }
 }
 

@@ -1,7 +1,6 @@
 #include "scoring.hpp"
 
 #include <algorithm>
-#include <exception>
 
 #include "client.hpp"
 #include "context.hpp"
@@ -66,10 +65,8 @@ void Scoring::settle(const StepServices& step, BatchPart& part, LogitRow& /*row*
     client.tokens.resize(static_cast<size_t>(client.n_prompt));
     client.task = std::move(then_);  // destroys this object
     answer.write_choice(step, client, best);
-  } catch (const std::exception& e) {
-    client.end(step.kv, LH_FINISH_ERROR, e.what());
   } catch (...) {
-    client.end(step.kv, LH_FINISH_ERROR, "an exception of an unknown type while scoring");
+    client.fail(step.kv);
   }
 }
 

@@ -1,7 +1,6 @@
 #include "thought.hpp"
 
 #include <algorithm>
-#include <exception>
 #include <string_view>
 #include <utility>
 
@@ -137,11 +136,8 @@ void Thought::settle(const StepServices& step, BatchPart& part, LogitRow& row) {
     } else {
       go_on(step, client, token);
     }
-  } catch (const std::exception& e) {
-    client.end(step.kv, LH_FINISH_ERROR, e.what());
   } catch (...) {
-    client.end(step.kv, LH_FINISH_ERROR,
-               "an exception of an unknown type while thinking");
+    client.fail(step.kv);
   }
 }
 

@@ -26,9 +26,11 @@ if TYPE_CHECKING:
     from llamaherd.engine.loop.slot_times import SlotTimes
 
 N_CTX = 512
-# End of an answer after its words, by the prompt's first word; by default without
-# error.
-FAILURES = {"cut": lh.CutOffError, "wrong": lh.AnswerError}
+# Error of an answer after its words, and its code, by the prompt's first word.
+FAILURES = {
+    "cut": (lh.CutOffError, "cut_off"),
+    "wrong": (lh.AnswerError, "schema_not_followed"),
+}
 
 
 def answer(prompt: object, n: int) -> str:
@@ -83,8 +85,9 @@ class FakeHandle:
         words = answer(self.prompt, i + 1).split(" ")
         self.words.append(words[-1] if i == 0 else f" {words[-1]}")
         if i + 1 == self.n_words:
-            failure = FAILURES.get(str(self.prompt).split(" ", 1)[0])
-            self._end("length" if failure is None else "error", failure)
+            failure, code = FAILURES.get(str(self.prompt).split(" ", 1)[0], (None, ""))
+            why = Failure(f"{self.prompt}: it failed", code)
+            self._end("length" if failure is None else "error", failure, why)
         else:
             self._tell()
 

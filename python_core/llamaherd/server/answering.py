@@ -204,7 +204,8 @@ class Answering(_Computing):
             parsed = submit()
         else:
             parsed = await running.prepared(first.submit, submit)
-        await self._answer(parsed, running, request.record, request.send)
+        with errors.renamed(parsed.names):
+            await self._answer(parsed, running, request.record, request.send)
 
     def _submit_now(
         self, fields: dict[str, object], submit: Submit, record: RequestRecord

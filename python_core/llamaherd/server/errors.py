@@ -12,15 +12,14 @@ from llamaherd.engine.core import checks
 from llamaherd.engine.core.argument import Argument
 from llamaherd.engine.core.errors import (
     AbiMismatchError,
-    AnswerError,
     BadArgumentError,
     ChatTemplateError,
     ContextClosedError,
     ContextError,
+    Failure,
     GenerationError,
     ModelClosedError,
     ModelLoadError,
-    PromptError,
     SamplerError,
     TokenizeError,
 )
@@ -43,6 +42,12 @@ _TYPES = {
 }
 _WITH_PARTS = ("messages", "stream_options")  # objects whose fields OpenAI's errors name
 _PROMPTS = ("messages", "prompts", "input", "texts")  # fields with prompts
+# Codes of errors, by the code of the failure that a prompt itself causes.
+_OF_PROMPTS = {
+    **dict.fromkeys(("missing", "empty", "not_tokenized"), "invalid_prompt"),
+    "too_long": "context_length_exceeded",
+    "chat_template": "chat_template",
+}
 _LONGEST_RETRY_S = 60  # common clients do not wait longer
 _NO_RETRY = (("x-should-retry", "false"),)  # OpenAI's clients read this header
 
@@ -115,6 +120,10 @@ def renamed(names: Mapping[str, str]) -> Iterator[None]:
     except SamplerError as error:
         name = names.get(error.argument)
         raise error if name is None else bad_field(name, str(error)) from None
+    except GenerationError as error:
+        reason = _reason(error)
+        name = names.get(reason.argument)
+        raise error if name is None else bad_field(name, reason) from None
 
 
 def of_exception(error: Exception, names: Collection[str]) -> ApiError | None:
@@ -126,7 +135,7 @@ def of_exception(error: Exception, names: Collection[str]) -> ApiError | None:
     if isinstance(error, BadArgumentError):
         return _of_argument(error, names)
     if isinstance(error, (AbiMismatchError, GenerationError, ModelLoadError)):
-        return _of_failure(error, _asks(names))
+        return _of_failure(error, names)
     if not isinstance(error, (TypeError, ValueError)):
         return None
     param, code = None, "invalid_value"
@@ -171,7 +180,7 @@ def _of_argument(error: BadArgumentError, names: Collection[str]) -> ApiError:
 
 
 def _of_failure(
-    error: AbiMismatchError | GenerationError | ModelLoadError, asks: str
+    error: AbiMismatchError | GenerationError | ModelLoadError, names: Collection[str]
 ) -> ApiError:
     """Return the error of a prompt that failed, or of what cannot be computed here."""
     if isinstance(error, AbiMismatchError):  # an llguidance that refuses constraints
@@ -179,19 +188,25 @@ def _of_failure(
     if isinstance(error, ModelLoadError):
         text = f"{error}; start the server with --embedding-model FILE"
         return ApiError(400, text, param="model", code="no_embeddings")
-    text = str(error.results[0].error if len(error.results) else error)
-    if isinstance(error, AnswerError):  # a retry would probably fail again
-        return ApiError(422, text, code="schema_not_followed", headers=_NO_RETRY)
-    if not isinstance(error, PromptError):
-        return ApiError(500, text, code="generation_failed")
-    return ApiError(400, text, param=asks, code=code_of_prompt(error.code))
+    reason = _reason(error)
+    if reason.code == "schema_not_followed":  # a retry would probably fail again
+        return ApiError(422, reason, code=reason.code, headers=_NO_RETRY)
+    if reason.code == "constraint":
+        param = reason.argument if reason.argument in names else None
+        return ApiError(400, reason, param=param, code="invalid_value")
+    if reason.code in _OF_PROMPTS:
+        return ApiError(400, reason, param=_asks(names), code=_OF_PROMPTS[reason.code])
+    return ApiError(500, reason, code="generation_failed")
+
+
+def _reason(error: GenerationError) -> Failure:
+    reason = error.results[0].error if len(error.results) else str(error)
+    return reason if isinstance(reason, Failure) else Failure(str(reason))
 
 
 def code_of_prompt(code: str | None) -> str:
     """Return the code of the server's error for a prompt or text that failed."""
-    if code == "too_long":
-        return "context_length_exceeded"
-    return "chat_template" if code == "chat_template" else "invalid_prompt"
+    return _OF_PROMPTS.get(code or "", "invalid_prompt")
 
 
 def retry_after(wait_s: float) -> tuple[tuple[str, str], ...]:

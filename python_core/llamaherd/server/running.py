@@ -11,12 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 from llamaherd.calls.api.generate import prepare_generate
 from llamaherd.calls.asks.options import GenerateOptions
 from llamaherd.calls.run.call import Call
-from llamaherd.engine.core.errors import (
-    AnswerError,
-    CutOffError,
-    GenerationError,
-    PromptError,
-)
+from llamaherd.engine.core.errors import CutOffError, GenerationError
 from llamaherd.engine.core.request import Preparing, check_wanted
 from llamaherd.engine.core.results import Result, Results
 from llamaherd.engine.core.stats import Stats
@@ -228,12 +223,6 @@ class Running:
 
 
 MOST_ANSWERS = 2048  # answers of a request
-_KINDS: dict[str, type[GenerationError]] = {
-    "schema_not_followed": AnswerError,
-    **dict.fromkeys(
-        ("missing", "empty", "too_long", "not_tokenized", "chat_template"), PromptError
-    ),
-}
 
 
 def start_several(
@@ -258,9 +247,8 @@ def _answer(result: Result) -> Result:
         return result
     if result.error_code == "cut_off":
         return as_cut(result)
-    kind = _KINDS.get(result.error_code or "", GenerationError)
     stats = Stats(n_prompts=1)
-    raise kind(f"the prompt failed: {result.error}", Results([result], stats))
+    raise GenerationError(f"the prompt failed: {result.error}", Results([result], stats))
 
 
 def as_cut(result: Result) -> Result:

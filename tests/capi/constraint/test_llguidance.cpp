@@ -244,6 +244,7 @@ TEST_CASE("whatever fails in llguidance fails the prompt concerned, and no other
         if (!is_in) CHECK_THROWS_AS(f.engine.get(0), lh::Error);
         if (is_in && f.engine.get(0).finish == LH_FINISH_ERROR) {
           const std::string message = f.engine.get(0).message;
+          CHECK(f.engine.get(0).code == LH_SAMPLER_ERROR);
           CHECK(message.find("an injected failure") == 0);
         } else if (is_in) {
           CHECK(f.engine.get(0).complete == 1);

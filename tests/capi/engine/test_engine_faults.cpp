@@ -123,6 +123,7 @@ TEST_CASE("a token outside the vocabulary refuses the batch, not the process") {
   f.engine.end(1, LH_FINISH_ERROR, "token outside the vocabulary");
   toy::run_all(f.engine);
   CHECK(f.engine.get(1).state == LH_STATE_FAILED);
+  CHECK(f.engine.get(1).code == LH_OK);  // not an error that the engine found
   CHECK(std::string(f.engine.get(1).message) == "token outside the vocabulary");
   CHECK(f.text(2) == fake::answer(kHello, 5));
 }
@@ -136,6 +137,7 @@ TEST_CASE("logits that are no numbers or missing fail their client only") {
     toy::submit(f.engine, Request(1, kHello, 5));
     CHECK(toy::run(f.engine).events == std::vector<int64_t>{1});
     CHECK(f.engine.get(1).state == LH_STATE_FAILED);
+    CHECK(f.engine.get(1).code == LH_DECODE_ERROR);
     CHECK(std::string(f.engine.get(1).message).find("logits") != std::string::npos);
     toy::submit(f.engine, Request(2, kHello, 5));
     toy::run_all(f.engine);

@@ -105,6 +105,49 @@ def test_a_stream_that_fails_ends_with_the_reason(client: Client, path: str) -> 
     assert "".join(_piece(path, event) for event in events[:-1]) == answer("wrong", 2)
 
 
+BOMB = {"type": "string", "pattern": "^[xy]a{2000000000}$"}
+FORM = {"type": "json_schema", "json_schema": {"name": "bomb", "schema": BOMB}}
+# Constraints that need too many states after their first token: path, fields, field at
+# fault.
+BOMBS: dict[str, tuple[str, dict[str, Any], str]] = {
+    "schema": (GENERATE, {"schema": BOMB}, "schema"),
+    "regex": (GENERATE, {"regex": "[xy]a{2000000000}"}, "regex"),
+    "grammar": (
+        GENERATE,
+        {"grammar": "%llguidance {}\nstart: /[xy]a{2000000000}/"},
+        "grammar",
+    ),
+    "alias": (TEXT, {"guided_regex": "[xy]a{2000000000}"}, "guided_regex"),
+    "form": (CHAT, {"response_format": FORM}, "response_format"),
+}
+
+
+HOWS: list[dict[str, Any]] = [{}, {"stream": True}, {"n": 2, "temperature": 1}]
+HOWS_OF_BOMBS = [
+    (name, how)
+    for name, (path, _, _) in BOMBS.items()
+    for how in HOWS
+    if path != GENERATE or "n" not in how  # /generate has one answer
+]
+
+
+@pytest.mark.parametrize(("name", "how"), HOWS_OF_BOMBS)
+def test_a_constraint_that_fails_while_it_runs_is_the_clients_fault(
+    real: Client, name: str, how: dict[str, Any]
+) -> None:
+    path, fields, param = BOMBS[name]
+    ask = _ask(path, "x", max_tokens=8, **fields, **how)
+    if "stream" in how:  # the first token was sent already
+        error = real.events(path, ask)[-1]["error"]
+    else:
+        status, got = real.post(path, ask)
+        assert status == 400
+        error = got["error"]
+    assert (error["type"], error["code"]) == ("invalid_request_error", "invalid_value")
+    assert error["param"] == param
+    assert "needs more states than are kept" in error["message"]
+
+
 def test_the_sdk_does_not_ask_again_for_what_was_cut(client: Client) -> None:
     with openai.OpenAI(base_url=f"{client.url}/v1", api_key="x") as sdk:
         got = sdk.completions.create(model=NAME, prompt="cut", max_tokens=2)

@@ -55,6 +55,7 @@ def stop_problem(stop: tuple[str, ...], choices: tuple[str, ...]) -> str:
                 f"{checks.quoted(choice)} and would cut it: leave stop out, an answer "
                 "with choices ends with its choice",
                 "constraint",
+                "stop",
             )
     return ""
 

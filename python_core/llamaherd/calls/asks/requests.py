@@ -191,6 +191,7 @@ class Asked:
             f"min_tokens is {sampling.min_tokens}, but an answer may have up to {most} "
             "tokens",
             "constraint",
+            "min_tokens",
         )
 
     def seed(self, i: int, place: int) -> int:
@@ -203,7 +204,7 @@ class Asked:
         try:
             return self.constraints.shape(self.settings[i], i), ""
         except ValueError as error:
-            return None, Failure(str(error), "constraint")
+            return None, Failure(str(error), "constraint", "schema")
 
 
 def asked_of(prompts: object, options: GenerateOptions) -> Asked:
@@ -291,7 +292,7 @@ def _cut_or_problem(
     try:
         return *cuts.cut(prompt, tokens, cast("Sequence[str]", choices)), ""
     except TokenizeError as error:
-        return tokens, None, Failure(str(error), "constraint")
+        return tokens, None, Failure(str(error), "constraint", "choices")
 
 
 def too_long_for(model: Model, request: Request) -> str:
@@ -414,7 +415,8 @@ def _prepare_each(
             with model.using() as handle:
                 check_sampling(handle, params, shape)
         except (ValueError, SamplerError) as error:
-            problems[key] = Failure(str(error), "constraint")
+            argument = getattr(error, "argument", "") or "schema"
+            problems[key] = Failure(str(error), "constraint", argument)
     return problems
 
 

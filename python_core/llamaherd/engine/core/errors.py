@@ -28,19 +28,22 @@ class Failure(str):
         code: "cancelled", "missing", "empty", "too_long", "not_tokenized",
             "chat_template", "constraint", "schema_not_followed", "cut_off",
             "not_finite" or "failed".
+        argument: Argument at fault, such as "schema"; "" if it is the prompt, or unknown.
     """
 
-    __slots__ = ("code",)
+    __slots__ = ("argument", "code")
     code: str
+    argument: str
 
-    def __new__(cls, text: str, code: str = NO_CODE) -> Failure:  # noqa: PYI034 - typing.Self needs Python 3.11
-        """Create a reason from a text and its code."""
+    def __new__(cls, text: str, code: str = NO_CODE, argument: str = "") -> Failure:  # noqa: PYI034 - typing.Self needs Python 3.11
+        """Create a reason from its text, code and argument."""
         self = super().__new__(cls, text)
         self.code = code
+        self.argument = argument
         return self
 
-    def __reduce__(self) -> tuple[type[Failure], tuple[str, str]]:
-        return Failure, (str(self), self.code)
+    def __reduce__(self) -> tuple[type[Failure], tuple[str, str, str]]:
+        return Failure, (str(self), self.code, self.argument)
 
 
 CANCELLED = Failure("not computed: the call ended before", "cancelled")

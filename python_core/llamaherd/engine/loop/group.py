@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from array import array
+from dataclasses import replace
 from itertools import accumulate
 from time import perf_counter
 from typing import TYPE_CHECKING, Protocol
 
+from llamaherd.engine.core.errors import Failure, code_of
 from llamaherd.engine.core.keeping import copied
 from llamaherd.engine.core.outcome import NO_COST, Counts, Finish, Output
 from llamaherd.engine.core.request import too_long
+from llamaherd.engine.core.sampling import constraint_failure
 from llamaherd.engine.core.stats import RequestStats
 from llamaherd.engine.memory.plan import MAX_DEPTH
 from llamaherd.engine.native import shim
@@ -181,6 +184,11 @@ class Group:
 
     def ended(self, i: int, output: Output, now_s: float) -> None:
         """Record the output of request i."""
+        reason = output.message
+        is_failure = isinstance(reason, Failure) and not reason.argument
+        if is_failure and code_of(reason) == "constraint":
+            named = constraint_failure(self.requests[i].sampling, reason)
+            output = replace(output, message=named)
         cost = output.cost + self._charged.pop(i, NO_COST)
         started_s = self._started_s.pop(i, now_s)
         queue_s = started_s - self.came_s

@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import count
 from time import perf_counter
 from typing import TYPE_CHECKING
 
-from llamaherd.engine.core.errors import NativeError, NoSpaceError
+from llamaherd.engine.core.errors import (
+    NO_CODE,
+    Failure,
+    NativeError,
+    NoSpaceError,
+    SamplerError,
+)
 from llamaherd.engine.core.outcome import CANCELLED, Finish, Output, Status
 from llamaherd.engine.loop.group import call_tree, least_tokens
 from llamaherd.engine.loop.open_groups import Delayed, OpenGroups, WatchedAnswers
@@ -327,9 +334,9 @@ class Runner:
         elif action.kind is Kind.RAISE:
             self.engine.set_priority(client.id, client.priority)
         else:
-            message = f"the KV cache is too small for the prompt, even alone: {reason}"
-            self.engine.end(client.id, Finish.ERROR, message)
-            self._settle([client.id])
+            text = f"the KV cache is too small for the prompt, even alone: {reason}"
+            self.engine.end(client.id, Finish.ERROR, text)
+            self._settle([client.id], Failure(text, "too_long"))
 
     def _submit(self, action: Action) -> None:
         client = action.client
@@ -345,8 +352,10 @@ class Runner:
                 may_draft=group.may_draft,
                 is_watched=group.is_watched,
             )
-        except (ValueError, NativeError) as error:  # such as an invalid grammar
-            self._finish(client, Output(finish=Finish.ERROR, message=str(error)))
+        except (ValueError, NativeError) as error:
+            code = "constraint" if isinstance(error, SamplerError) else NO_CODE
+            reason = Failure(str(error), code)
+            self._finish(client, Output(finish=Finish.ERROR, message=reason))
             return
         finally:
             if action.n_fork and action.fork_from is not None:
@@ -380,13 +389,15 @@ class Runner:
             if not self._scheduler.running_ids:
                 self._apply(self._scheduler.make_room(), str(error))
 
-    def _settle(self, events: Iterable[int]) -> None:
+    def _settle(self, events: Iterable[int], reason: Failure | None = None) -> None:
         for id_ in events:
             client = self._live[id_]
             if client.is_prefix:
                 self._settle_prefix(client)
                 continue
             output = self.engine.get(id_)
+            if reason is not None:
+                output = replace(output, message=reason)
             if output.finish is not Finish.NONE:  # otherwise the event is its first token
                 self._watched.send(id_)
                 self._keep_or_release(client)

@@ -8,6 +8,7 @@ from operator import attrgetter
 from threading import RLock
 from typing import TYPE_CHECKING, TypedDict
 
+from llamaherd.engine.core.errors import Failure
 from llamaherd.engine.core.outcome import (
     Cost,
     Counts,
@@ -27,6 +28,7 @@ from llamaherd.engine.native.request import (
 from llamaherd.engine.native.shim import (
     check,
     created,
+    decoded,
     ffi,
     free_early,
     lib,
@@ -203,7 +205,7 @@ class NativeEngine:
             n_steps=result.n_steps,
             n_active=result.n_active,
             decode_code=result.decode_code,
-            message=message.decode(errors="replace"),
+            message=decoded(message),
         )
 
     def pause(self, id_: int) -> int:
@@ -231,7 +233,7 @@ class NativeEngine:
             tokens=ffi.unpack(info.tokens, info.n_generated) if info.n_generated else [],
             n_reused=info.n_reused,
             seed=info.seed,
-            message=ffi.string(info.message).decode(errors="replace"),
+            message=_message(info),
             complete=bool(info.complete),
             cost=Cost(
                 n_prefill=info.n_prefill,
@@ -357,6 +359,12 @@ _STATUS = {
     lib.LH_DECODE_ERROR: Status.REFUSED,
     lib.LH_ABORTED: Status.ABORTED,
 }
+
+
+def _message(info: CData) -> str:
+    text = decoded(ffi.string(info.message))
+    is_constraint = info.code == lib.LH_SAMPLER_ERROR
+    return Failure(text, "constraint") if is_constraint else text
 
 
 def _native_params(params: EngineParams) -> CData:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from llamaherd.engine.core.errors import SamplerError
-from llamaherd.engine.core.sampling import CONSTRAINTS, PLAIN_SETTINGS
+from llamaherd.engine.core.sampling import PLAIN_SETTINGS, constraint_failure
 from llamaherd.engine.native import llguidance
 from llamaherd.engine.native.shim import check, ffi, lib, sized
 
@@ -29,16 +29,8 @@ def check_sampling(
     try:
         check(lib.lh_sampling_check(model, native, error), error)
     except SamplerError as failed:
-        name = _constraint(params)
-        # The shim parses GBNF itself, and its error names the argument.
-        is_named = not name or (name == "grammar" and not uses_llguidance(params))
-        text = str(failed) if is_named else f"{name}: {failed}"
-        raise SamplerError(text, failed.code, name) from None
-
-
-def _constraint(params: SamplingParams) -> str:
-    """Return the name of the constraint that is set; "" if none is set."""
-    return next((name for name in CONSTRAINTS if getattr(params, name) is not None), "")
+        problem = constraint_failure(params, str(failed))
+        raise SamplerError(problem, failed.code, problem.argument) from None
 
 
 def native_score(tree: TokenTree) -> tuple[CData, list[CData]]:
