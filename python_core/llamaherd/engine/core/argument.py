@@ -32,12 +32,7 @@ class Id(int):
 
 @dataclass(frozen=True, slots=True)
 class Argument:
-    """Argument, or an element of an argument, for checks and messages.
-
-    Attributes:
-        name: Name of the argument.
-        place: Steps from the argument to the element; () for the whole argument.
-    """
+    """Argument, or the element to which `place` leads from it."""
 
     name: str
     place: Place = ()

@@ -21,11 +21,7 @@ if TYPE_CHECKING:
 
 
 class ListedWarning(UserWarning):
-    """Several notes of one call, in one warning.
-
-    Attributes:
-        notes: The notes.
-    """
+    """Several notes of one call, in one warning."""
 
     def __init__(self, notes: Sequence[str]) -> None:
         self.notes = tuple(notes)
@@ -73,10 +69,7 @@ def recorded_warnings() -> Iterator[list[warnings.WarningMessage]]:
 
 @contextmanager
 def one_warning() -> Iterator[None]:
-    """Issue all warnings of class UserWarning in the block as one, at its end.
-
-    Warnings of other classes are issued unchanged.
-    """
+    """Issue all UserWarnings of the block as one, at its end; others unchanged."""
     notes: list[str] = []
     try:
         with warnings.catch_warnings(record=True) as caught:

@@ -218,9 +218,7 @@ def prompt_list(
 ) -> list[object]:
     """Return the elements of a list of prompts.
 
-    Args:
-        single: Advice that the message adds if the user passed a single prompt; None:
-            the function that answers one.
+    `single` is advice for a single prompt; None names the function that answers one.
     """
     is_scalar = getattr(prompts, "shape", None) == ()  # of numpy
     if (
@@ -243,10 +241,7 @@ def prompt_list(
 
 
 def column_as_list(value: object) -> object:
-    """Convert a column of pandas, polars, pyarrow or numpy to a list.
-
-    Other objects, also whole tables, are returned unchanged.
-    """
+    """Convert a column of pandas, polars, pyarrow or numpy to a list; nothing else."""
     if not hasattr(value, "columns"):
         for name in ("to_pylist", "to_list", "tolist"):
             convert = getattr(value, name, None)

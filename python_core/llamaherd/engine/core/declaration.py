@@ -45,12 +45,7 @@ REQUIRED = MISSING  # default of an option that must be given
 
 @dataclass(frozen=True, slots=True)
 class Idle:
-    """Condition under which an option has no effect.
-
-    Attributes:
-        holds: Function that tests the other options.
-        why: Reason why the option has no effect, and a remedy.
-    """
+    """Condition on other options under which one has no effect, and why."""
 
     holds: Callable[[Any], bool]
     why: str
@@ -61,7 +56,6 @@ class Option:
     """Everything about an option.
 
     Attributes:
-        name: Name of the argument.
         default: Default; `REQUIRED` if there is none. Defaults are not checked: they must
             be declared in normalized form.
         doc: Documentation. The first sentence is also the help of flags and fields.
@@ -109,11 +103,7 @@ def option(
     flag: str | None = None,
     **facts: object,
 ) -> Any:  # noqa: ANN401 - of the option's type
-    """Declare an option, a field of a class decorated with `declares`; see `Option`.
-
-    Args:
-        default_factory: Function that makes the default, in place of `default`.
-    """
+    """Declare an option, a field of a class decorated with `declares`; see `Option`."""
     known: dict[str, object] = {
         "kind": kind,
         "doc": doc,
@@ -131,10 +121,7 @@ def option(
 
 
 def inherited(options: type[Options], name: str, **changes: Any) -> Any:  # noqa: ANN401
-    """Declare an option as another class does, with changes; see `option`.
-
-    Interfaces are not inherited, because the classes are for different calls.
-    """
+    """Declare an option as another class does, with changes and its own interfaces."""
     declared = options.declared[name]
     same = {fact: getattr(declared, fact) for fact in ("kind", "default", "doc", "key")}
     return option(**{**same, "flag": declared.flag, **declared.facts, **changes})

@@ -53,14 +53,7 @@ def has_working_folder() -> bool:
 def digest_of(
     path: Path, is_cancelled: Callable[[], bool] = lambda: False
 ) -> bytes | None:
-    """Compute the SHA-256 of a file's content.
-
-    Args:
-        is_cancelled: Function called after each block; the work ends if it returns True.
-
-    Returns:
-        32 bytes; None if cancelled.
-    """
+    """Return a file's SHA-256, 32 bytes; None if `is_cancelled()` after a block."""
     hasher = hashlib.sha256()
     block = memoryview(bytearray(_BLOCK))
     with path.open("rb", buffering=0) as file:
@@ -77,10 +70,7 @@ def sha256_of(path: Path) -> str:
 
 
 def sync_folder(folder: Path) -> None:
-    """Make the names of new and replaced files in a folder durable.
-
-    The function does nothing on Windows and on file systems that cannot sync folders.
-    """
+    """Make the names of new files in a folder durable, if the system can."""
     if not hasattr(os, "O_DIRECTORY"):
         return
     try:
@@ -95,10 +85,7 @@ def sync_folder(folder: Path) -> None:
 
 
 def make_private_folder(folder: Path) -> None:
-    """Create a folder, and its parents, that only its owner may read.
-
-    A folder that exists is closed to others.
-    """
+    """Create a folder, and its parents, for its owner alone; close an existing one."""
     if not folder.parent.exists():
         make_private_folder(folder.parent)
     folder.mkdir(mode=0o700, exist_ok=True)
@@ -107,10 +94,9 @@ def make_private_folder(folder: Path) -> None:
 
 
 def replace(draft: Path, target: Path) -> None:
-    """Rename a complete file so that it replaces another file.
+    """Rename a complete file over another one.
 
-    Windows refuses to replace a file that another program, such as Excel, has open, or
-    that is read-only.
+    Windows refuses to replace a file that another program has open, or a read-only one.
     """
     for delay in _RETRY_S if _IS_WINDOWS else ():
         try:
@@ -133,12 +119,7 @@ def replace(draft: Path, target: Path) -> None:
 def check_free(
     path: Path, content: bytes | None = None, *, overwrite: bool, argument: str = "path"
 ) -> None:
-    """Check that writing a file replaces nothing that the user did not ask to replace.
-
-    Args:
-        path: Path of the file; an empty file, a device or a pipe is free.
-        content: New content, which the file may already have; None if it is unknown.
-    """
+    """Check that a file is new, empty, a device, or has the new content already."""
     is_used = path.is_file() and path.stat().st_size > 0
     if overwrite or not (is_used or path.is_dir()):
         return
@@ -199,10 +180,7 @@ def _is_stream(path: Path) -> bool:
 
 
 def append_whole(path: Path, content: bytes) -> None:
-    """Add bytes to a file; if they do not fit, the file has none of them.
-
-    Bytes that another process adds meanwhile stay.
-    """
+    """Add all bytes to a file or none; bytes of another process stay."""
     before = path.stat().st_size if path.exists() else 0
     with path.open("ab", buffering=0) as file:
         try:
@@ -217,12 +195,7 @@ def append_whole(path: Path, content: bytes) -> None:
 
 
 def copy_whole(source: Path, target: Path) -> Path:
-    """Copy a file as `write_whole` writes one, and return the path of the copy.
-
-    Args:
-        source: Path of the file.
-        target: Path of the copy, or a folder for it.
-    """
+    """Copy a file to a path or folder as `write_whole` does; return the path."""
     if target.is_dir():
         target /= source.name
     if target.exists() and target.samefile(source):
@@ -268,10 +241,9 @@ def _replace_whole(target: Path, write: Callable[[BinaryIO], None]) -> None:
 
 
 def discard(path: Path) -> None:
-    """Remove a file that is no longer needed; do nothing if it does not exist.
+    """Remove a file that is no longer needed, if it exists.
 
-    On Windows, the file remains if a program has it open, also under another name (hard
-    link). Callers remove such files later.
+    On Windows, a file that a program has open remains; callers remove it later.
     """
     try:
         path.unlink(missing_ok=True)
@@ -284,11 +256,7 @@ _LONGEST_ID = 20  # digits of a process id
 
 
 class LockHeldError(Exception):
-    """Raised if another process holds a lock.
-
-    Attributes:
-        process: Process id of the holder; "" if it cannot be read, as on Windows.
-    """
+    """Raised if another process holds a lock; its id is "" if unknown."""
 
     def __init__(self, process: str) -> None:
         super().__init__(f"the lock is held by process {process or '(unknown)'}")
@@ -296,11 +264,7 @@ class LockHeldError(Exception):
 
 
 class LockFile:
-    """Lock that this process holds; the system releases it when the process ends.
-
-    Attributes:
-        path: Path of the lock file.
-    """
+    """Lock that this process holds; the system releases it when the process ends."""
 
     def __init__(self, path: Path, lock: FileLock) -> None:
         self.path = path
@@ -357,10 +321,6 @@ def not_utf8(error: UnicodeDecodeError) -> str:
 
 
 def separator_in(line: str) -> str | None:
-    """Return the separator that the first line of a file names; None without one.
-
-    Args:
-        line: First line, without a byte order mark; its line end may be missing.
-    """
+    """Return the separator that the first line names, without a byte order mark."""
     match = _LINE.fullmatch(line)
     return None if match is None else match[1]

@@ -51,10 +51,7 @@ def begun() -> int:
 
 
 def forget(error: BaseException, call: int) -> None:
-    """Remove results from an exception that were kept before a call began.
-
-    The caller may raise the same object again in each call.
-    """
+    """Remove earlier results from an exception that the caller raises in each call."""
     if vars(error).get("_kept", call) < call:
         for name in ("results", "inner_results", "_kept"):
             vars(error).pop(name, None)
@@ -71,12 +68,7 @@ def interrupted(error: KeyboardInterrupt, results: object) -> Interrupted:
 def keep_made(
     error: BaseException, make: Callable[[], object], *, converted: bool = True
 ) -> None:
-    """Store the results that a function returns in an exception.
-
-    Args:
-        make: Function that returns the results, None if nothing is finished. If the
-            function raises an error with results, these are stored.
-    """
+    """Store the results that `make` returns or raises in an exception."""
     try:
         results = make()
     except Exception as other:  # noqa: BLE001 - `error` is raised, and is more important
@@ -86,10 +78,7 @@ def keep_made(
 
 
 def copied(error: BaseException) -> BaseException:
-    """Return a copy of an exception that ends several calls.
-
-    Each call raises its own copy, because each keeps its own results in it.
-    """
+    """Return a copy of an exception; each call keeps its own results in its copy."""
     duplicate = error
     for make in (copy, _renamed):
         with suppress(Exception):  # the class of the error may refuse copies

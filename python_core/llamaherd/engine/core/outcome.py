@@ -20,7 +20,6 @@ class TokenLogprob(NamedTuple):
     """Generated token with its log-probability.
 
     Attributes:
-        token: Token id.
         logprob: Log-probability, see `Result.logprobs`.
         top: Log-probabilities of the most likely alternatives, see
             `Result.top_logprobs`.
@@ -87,10 +86,7 @@ class PieceStream:
 
 
 class Stripped:
-    """Text that arrives in parts, stripped of white space at its start and end.
-
-    White space is held back until more text follows.
-    """
+    """Text that arrives in parts, without white space at its start and end."""
 
     def __init__(self) -> None:
         self._held = ""
@@ -131,14 +127,7 @@ class Status(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunOutcome:
-    """Outcome of a run of steps.
-
-    Attributes:
-        events: Ids of prefixes that are now held, and of requests that finished or
-            failed.
-        n_steps: Number of decoded batches.
-        n_active: Number of requests that can take another step.
-    """
+    """Outcome of a run of steps; its events are ids of held and of ended requests."""
 
     status: Status
     events: tuple[int, ...] = ()
@@ -188,7 +177,6 @@ class Output:
     Attributes:
         text: Text that later tokens cannot change.
         n_reused: Number of prompt tokens forked from a held prefix.
-        is_rejected: Whether the request failed without being run.
         first_token_s: Seconds from its submission to its first token; 0 if it has no
             token.
         scores: float64[n_nodes], log-probabilities of its tree's tokens; None if the
@@ -260,7 +248,6 @@ class Counts:
     Attributes:
         n_lost: Number of times that all recurrent states were lost, including the
             states of held prefixes.
-        n_cells_max: Maximum number of cells in use at once.
         n_clients: Number of the call's sequences in each batch, summed over all batches.
     """
 

@@ -57,11 +57,7 @@ def with_commas(values: Iterable[object], most: int = 10) -> str:
 def first_rows(
     rows: Sequence[str], most: int = MOST_ROWS, n: int | None = None
 ) -> list[str]:
-    """Return the first lines of a printed list, and the number of the others.
-
-    Args:
-        n: Number of all lines, if `rows` has only the first ones.
-    """
+    """Return the first lines of a list, and the number of the others of all n."""
     n = len(rows) if n is None else n
     if n <= most:
         return list(rows)
@@ -89,11 +85,7 @@ _ROUNDING = 1e-9  # smaller distances from 0, 1 and -1 are rounding errors
 
 
 def decimals(value: float, digits: int = 2, *, sign: Sign = "") -> str:
-    """Format a share, a coefficient or a difference of shares.
-
-    Args:
-        value: Number; numbers beyond -1 and 1 are rounded as usual.
-    """
+    """Format a share, a coefficient or a difference; round numbers beyond -1 and 1."""
     return rounded(value, _enough(value, digits), sign=sign)
 
 
@@ -117,8 +109,7 @@ def percents(share: float, digits: int = 1) -> str:
 def _enough(value: float, digits: int, whole: int = 1) -> int:
     """Return how many decimals tell `whole * value` from 0 and from `whole`.
 
-    Numbers below one unit of the last of `digits` decimals are shown to 5%, so that the
-    limits of a small coefficient are right.
+    Numbers below one unit of the last of `digits` decimals are shown to 5%.
     """
     size = abs(value)
     gap = min(size, 1 - size)

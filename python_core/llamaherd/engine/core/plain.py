@@ -177,11 +177,7 @@ class DuplicateKeyError(ValueError):
 
 
 def unique_keys(pairs: list[tuple[str, _T]]) -> dict[str, _T]:
-    """Build an object of a JSON text, as `object_pairs_hook` of a decoder.
-
-    Args:
-        pairs: Keys with their values, in the order of the text.
-    """
+    """Build an object from its pairs, as `object_pairs_hook` of a JSON decoder."""
     members = dict(pairs)
     if len(members) == len(pairs):
         return members

@@ -31,10 +31,7 @@ _NAMES = ("llamaherd", "llamaherd.exe", "llamaherd-script.py")
 
 
 def _is_command() -> bool:
-    """Check whether this is the command `llamaherd`.
-
-    In a process of R, `sys.argv` may be missing or empty.
-    """
+    """Check whether this is the command `llamaherd`. R may have no `sys.argv`."""
     program = (getattr(sys, "argv", None) or [""])[0]
     named = list(itertools.pairwise(sys.orig_argv))
     is_module = ("-m", "llamaherd") in named or ("-m", "llamaherd.cli") in named
@@ -80,10 +77,7 @@ def end_if_uncaught(kind: type[KeyboardInterrupt]) -> None:
 
 
 def end_by_interrupt() -> None:
-    """Let the process end by SIGINT after Python's last functions have run.
-
-    Processes of R and of Windows end as usual.
-    """
+    """End by SIGINT after Python's last functions; as usual in R and on Windows."""
     if os.name == "posix" and "rpytools" not in sys.modules:
         atexit.register(_end)  # the function that runs first
 

@@ -48,13 +48,7 @@ def _is_of_handler(error: Exception) -> bool:
 
 
 class JobProgress:
-    """Base class of the progress reports of jobs.
-
-    Attributes:
-        unit: Plural noun of the counted units, or "B" for bytes.
-        n_done: Number of finished units.
-        n_total: Total number of units; 0 if unknown.
-    """
+    """Base of progress reports; a total of 0 is unknown, the unit "B" is bytes."""
 
     __slots__ = ()
     unit: ClassVar[str]
@@ -93,11 +87,7 @@ class Pace:
 
 
 class ProgressBar:
-    """A tqdm bar on stderr, drawn at the first report.
-
-    If stderr is not a terminal, frames follow each other at the `Pace` of frames that
-    stay.
-    """
+    """A tqdm bar on stderr, drawn at the first report; at a `Pace` without a terminal."""
 
     def __init__(self, *, leave: bool = True) -> None:
         self._leave = leave
@@ -182,11 +172,7 @@ def check_option(option: object) -> None:
 def reporter(
     option: bool | Callable[[Any], object],
 ) -> Iterator[Callable[[Any], object]]:
-    """Yield the function to call with each report, on the caller's thread.
-
-    Args:
-        option: True to show a bar, or a function that is called.
-    """
+    """Yield the function to call with each report; True draws a bar."""
     check_option(option)
     if callable(option):
         yield option

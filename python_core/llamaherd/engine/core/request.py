@@ -17,11 +17,7 @@ if TYPE_CHECKING:
 
 
 class AbandonedError(BaseException):
-    """Nobody waits for the answer of the request that is prepared.
-
-    Like `KeyboardInterrupt`, it is no `Exception`: no handler may take it for an error
-    of a prompt.
-    """
+    """Nobody waits for the request any more. No handler may take it for an error."""
 
 
 class Preparing:
@@ -106,14 +102,9 @@ class TokenTree:
 
 
 class ChoicePaths(str):
-    """Tree of the tokens of all spellings of choices after a prompt.
+    """Tree of the tokens of all spellings of choices; -1: no choice ends there.
 
-    The value of the str is a hash of the tree. Equal trees therefore compare equal, and
-    keys of a journal distinguish different trees.
-
-    Attributes:
-        choices: int32[n_nodes], index of the choice that ends at the node; -1 if no
-            choice ends there.
+    The str is a hash of the tree, for comparisons and keys of journals.
     """
 
     __slots__ = ("choices", "depth", "parents", "tokens")
@@ -152,12 +143,9 @@ class ThoughtStage:
             marker included.
         is_open: Whether the prompt ends inside a thought. Otherwise the model may open a
             thought.
-        start: Tokens that open a thought.
-        end: Tokens that close it.
         after: Tokens that are forced after an `end` that the model generated.
         closing: Tokens that are forced when the budget is spent or the model ends its
             turn inside the thought: a message, `end` and `after`.
-        sampling: Settings of the sampler chain of the thought, without a constraint.
         seed: Seed of its random generator, a uint32; 0 if nothing is drawn.
     """
 
@@ -188,18 +176,14 @@ class Request:
             requests share. For a score, the depth of its tree.
         sampling: Settings of the sampler chain. Its `max_tokens`, `stop` and `seed` are
             replaced by the fields here.
-        text: Prompt as given; None if given as tokens.
         problem: Reason to fail the request without running it; "" without a reason.
-        shape: Prepared schema of `sampling.schema`; None without a schema.
         is_whole: Whether a prefix is a complete prompt, so that its logits must be
             kept.
-        tree: Tree of tokens to score; None to generate an answer.
         paths: Token sequences of the choices in `sampling`; None without choices, or if
             the engine computes the sequences.
         logprobs: Number of alternatives whose log-probabilities are returned for each
             token; 0 returns only the log-probabilities of the tokens themselves; None
             returns no log-probabilities.
-        thought: Thought before the answer or score; None without a thought.
     """
 
     tokens: array[int]

@@ -60,11 +60,7 @@ class Layout(Protocol):
 def columns(
     values: Sequence[object], layout: Layout, *, dotted: bool
 ) -> dict[str, list[object]]:
-    """Return a list of values for each column.
-
-    Args:
-        values: Parsed answers; None for a missing answer.
-    """
+    """Return a list of values for each column; a missing answer is None."""
     rows = [_plain(value) for value in values]
     paths = layout.paths(dotted=dotted)
     return {name: [_at(row, path) for row in rows] for name, path in paths.items()}
@@ -113,11 +109,7 @@ def with_index(frame: Any, index: Any) -> Any:  # noqa: ANN401 - of pandas
 def in_pandas(
     cells: Mapping[str, Sequence[Any]], kinds: Mapping[str, str]
 ) -> dict[str, Any]:
-    """Return columns for pandas, whose types do not depend on the values.
-
-    Args:
-        kinds: Kinds of columns, see `of_kind`. Other columns are not changed.
-    """
+    """Return columns whose types in pandas depend on their kinds only, see `of_kind`."""
     return {
         name: of_kind(values, kinds[name]) if name in kinds else values
         for name, values in cells.items()

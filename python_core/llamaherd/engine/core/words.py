@@ -28,15 +28,10 @@ class LanguageTerms:
     way. The others are about the command `llamaherd`, or advice to its user.
 
     Attributes:
-        language: Name of the language; `terms_of` returns its terms.
-        scale: An example of a scale of numbers.
-        quote: An example of the schema of a quote.
         chat: Setting that formats prompts as chats.
         thinking: Settings of a thought, with their article.
         markers: Settings of a thought with markers that the caller gives.
-        template: Advice for a model without a chat template.
         frame: A table of data in memory, without an article.
-        let_code: Advice for a gold sample without codes.
         functions: Pairs of the name of a function, and of what does its work here, if
             this differs.
         elsewhere: Words after a function that nothing here does the work of.
@@ -98,12 +93,7 @@ class LanguageTerms:
         return f"{name}={value!r}"
 
     def value(self, value: object, text: str) -> str:
-        """Return a value with its type.
-
-        Args:
-            value: The value.
-            text: Its shortened `repr`.
-        """
+        """Return a value with its type, given its shortened `repr`."""
         return f"{text} ({type(value).__name__})"
 
 
@@ -173,11 +163,7 @@ _CURRENT: ContextVar[LanguageTerms] = ContextVar("words", default=PYTHON)
 
 
 def terms_of(language: str | None, default: LanguageTerms) -> LanguageTerms:
-    """Return the terms of the language of a program that passed its name.
-
-    Args:
-        language: "Python" or "R"; other values return `default`.
-    """
+    """Return the terms of "Python" or "R"; `default` for other names."""
     return {terms.language: terms for terms in (PYTHON, R)}.get(language or "", default)
 
 

@@ -72,7 +72,7 @@ def cache_folder(cache_dir: str | os.PathLike[str] | None) -> Path:
 
 
 def hub_cache() -> Path:
-    """Return the cache folder of huggingface_hub, which other programs share.
+    """Return the cache folder of huggingface_hub.
 
     The package reads these variables only once, when it is imported.
     """
@@ -235,11 +235,7 @@ def list_ollama_models() -> list[OllamaModel]:
 
 
 def ollama_path(name: str) -> Path:
-    """Return the path of a model in the store of Ollama.
-
-    Args:
-        name: Name in Ollama's notation; the default tag is "latest".
-    """
+    """Return the path of a model in the store of Ollama; the default tag is "latest"."""
     models = list_ollama_models()
     asked = name.strip().lower()
     wanted = asked if ":" in asked.rsplit("/", 1)[-1] else f"{asked}:latest"

@@ -67,11 +67,9 @@ class FileRequest:
     Attributes:
         source: Source in the record beside the file.
         note: Further entries of the record.
-        token: Access token, sent only to the host of `url`; excluded from `repr`.
-        sha256: Expected SHA-256 in hexadecimal; None if it is unknown.
-        size_bytes: Expected size in bytes; None uses the size that the server states.
-        is_whole: Whether the file is a whole model, so that its size is compared with
-            the memory.
+        token: Access token, sent only to the host of `url`.
+        size_bytes: Expected size; None uses the size that the server states.
+        is_whole: Whether the size is compared with the memory, as for a whole model.
     """
 
     url: str
@@ -135,10 +133,7 @@ class FileRequest:
 
 
 def download(request: FileRequest, options: FetchOptions) -> Path:
-    """Download a file, and record its source beside it.
-
-    An earlier download of the same file is resumed.
-    """
+    """Download a file, or resume the download, and record its source beside it."""
     note_path = cache.note_path(request.target)
     if note_path.exists() and "source" not in cache.note_of(request.target):
         raise DownloadError(
@@ -183,7 +178,7 @@ def _alone(part: Path, options: FetchOptions) -> Iterator[None]:
 def _client(request: FileRequest) -> Iterator[httpx.Client]:
     """Create a client that trusts the system's certificates and those of certifi.
 
-    httpx removes the header with the token from a redirect to another host.
+    After a redirect to another host, httpx does not send the token.
     """
     for name in _LOGGERS:
         logging.getLogger(name).addFilter(_is_of_others)

@@ -44,7 +44,6 @@ class Gpu:
 
     Attributes:
         name: Name reported by the driver.
-        memory_bytes: Size of its memory.
         source: Program or library that lists it: "libllama" or "nvidia-smi".
     """
 
@@ -58,9 +57,6 @@ class SizeEstimate:
     """Rough estimate for models of one size and type on the processor.
 
     Attributes:
-        billions: Number of weights of the model, in billions.
-        quantization: Type of the weights.
-        size_bytes: Approximate size of the file.
         fits: Whether the model fits, with a context, into the memory that is available
             now.
         decode_per_s: Upper bound of tokens per second if only one answer is generated:

@@ -25,10 +25,7 @@ ProgressOption = bool | Callable[[int, int | None], object]
 
 
 class Cancelled(Exception):  # noqa: N818 - a request, not an error
-    """Raised if the download was cancelled.
-
-    The received part is kept for the next call.
-    """
+    """Raised if the download was cancelled; the received part is kept."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,7 +33,6 @@ class FetchProgress(JobProgress):
     """Progress of a download.
 
     Attributes:
-        n_total: Size of the file; 0 if unknown.
         bytes_per_s: Speed since the download started; 0 before the first block.
     """
 
@@ -56,12 +52,7 @@ class FetchProgress(JobProgress):
 class FetchMeter:
     """Records the progress and the messages of a download, and reports them.
 
-    Args:
-        option: True shows a bar and messages on stderr; a function is called; False
-            records only.
-
-    Attributes:
-        is_cancelled: Set by any thread; the download then ends after its current block.
+    Any thread may set `is_cancelled`; the download then ends after its current block.
     """
 
     def __init__(self, option: ProgressOption = False) -> None:
@@ -109,13 +100,7 @@ class FetchMeter:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FetchOptions:
-    """Settings of a download.
-
-    Attributes:
-        token: Access token of the caller; excluded from `repr`.
-        sha256: Expected SHA-256 in hexadecimal; None uses the hash that the hub states.
-        meter: Receives progress and messages; it may cancel the download.
-    """
+    """Settings of a download; without `sha256`, the hub's hash is expected."""
 
     cache: Path
     token: str | None = field(default=None, repr=False)

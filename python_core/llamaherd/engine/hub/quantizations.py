@@ -40,12 +40,7 @@ _PART = re.compile(r"-(\d{5})-of-(\d{5})\.gguf$", re.IGNORECASE)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RemoteFile:
-    """A file of a repository.
-
-    Attributes:
-        size_bytes: Size in bytes; None if the hub does not state it.
-        sha256: SHA-256 of the content in hexadecimal; None if the hub does not state it.
-    """
+    """A file of a repository; size and SHA-256 are None if the hub has none."""
 
     name: str
     size_bytes: int | None
@@ -54,13 +49,7 @@ class RemoteFile:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Offer:
-    """A model in a repository: one file, or several parts.
-
-    Attributes:
-        files: Files in the order of the parts.
-        quantization: Type of the weights in the name of the file, such as "Q4_K_M";
-            None if unknown.
-    """
+    """A model in a repository: its files in order, and the type in their names."""
 
     files: tuple[RemoteFile, ...]
     quantization: str | None
@@ -138,7 +127,6 @@ def choose(
 
     Args:
         wanted: A quantization or the name of a file; None for the best model that fits.
-        available: Available memory in bytes; None if the check is turned off.
     """
     if not there:
         raise ModelLoadError(

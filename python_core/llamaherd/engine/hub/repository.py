@@ -71,10 +71,7 @@ def set_hf_token(token: str | None) -> None:
 
 
 def checked_token(token: object) -> str | None:
-    """Check that a header can contain a token, and return the token or None.
-
-    No message contains the token.
-    """
+    """Check that a header can contain a token. No message contains the token."""
     if token is None:
         return None
     if not isinstance(token, str):

@@ -165,11 +165,7 @@ def _plan(
     is_busy: bool = False,
     least: int = 1,
 ) -> Plan:
-    """Return a plan for groups.
-
-    Args:
-        layout: Layout of the cache; None to choose it.
-    """
+    """Return a plan for groups; `layout` None: choose it."""
     trees = [group.tree for group in groups if group.tree is not None]
     needs = [max(least, need) for group in groups for need in group.needs]
     n_nodes = sum(tree.n_nodes for tree in trees)
@@ -201,10 +197,7 @@ def _has_all(larger: Plan, plan: Plan) -> bool:
 def _with_last_slots(
     sizing: NativeSizing, work: Work, layout: Layout | None, plan: Plan
 ) -> Plan:
-    """Return a plan with all slots if only a few slots more are possible, else `plan`.
-
-    A later change from 7 slots to 8, the maximum, would not be worth the pause.
-    """
+    """Return a plan with all slots if a change to them would not be worth the pause."""
     # Fewer needs may have more slots, because rounds of equal size are planned.
     needs = list(work.needs)
     for n_needs in range(ceil(plan.n_seq_max * _WORTH_GROWING), len(needs), -1):

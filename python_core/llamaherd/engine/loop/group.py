@@ -62,10 +62,7 @@ def least_tokens(requests: Sequence[Request]) -> int:
 
 
 class Listener(Protocol):
-    """Receiver of the outputs of a group.
-
-    The loop's thread calls it, so it must be fast.
-    """
+    """Receiver of a group's outputs. The loop's thread calls it, so it must be fast."""
 
     def on_output(self, i: int, output: Output, stats: RequestStats) -> None:
         """Receive the output of request i after the request has ended."""
@@ -101,7 +98,6 @@ class Group:
     Attributes:
         is_alone: Whether the group has a single prompt, for one or several answers. The
             layout of the cells then follows the latest prompts.
-        is_cancelled: Whether the group must end.
         is_stopping: Whether the remaining requests of the group must not start.
         is_over: Whether `on_end` of the listener was called, or is being called.
         needs: Number of KV cells of each request with its thought and answer.
@@ -109,10 +105,8 @@ class Group:
             this thread dies for lack of memory, a later thread of the loop does not
             answer the group, except if the group was still in the queue.
         plan: Plan of the context; None before the loop accepts the group.
-        counts: Counts of the group's batches so far.
         n_fallbacks: Number of the group's batches that were refused because of their
             content.
-        actors: Statistics of each process of a cluster.
     """
 
     def __init__(

@@ -33,10 +33,7 @@ _WATCHED_S = 10.0  # seconds for which counts are updated after each reading
 
 
 class Loop(ThreadedLoop):
-    """Thread that runs the groups of requests of any number of callers.
-
-    The thread ends when there is no work. The engine exists until `close`.
-    """
+    """Thread that runs the groups of all callers; it ends when there is no work."""
 
     def __init__(self, sizing: NativeSizing) -> None:
         super().__init__("context")
@@ -82,8 +79,7 @@ class Loop(ThreadedLoop):
     def watched_counts(self) -> Counts:
         """Return recent counts of the engine.
 
-        After a call of this method, the loop updates the counts after each slice for a
-        few seconds. The first call after a pause therefore returns older counts.
+        The loop updates them for some seconds after a call; the first may be outdated.
         """
         self._counted_until = monotonic() + _WATCHED_S
         return self._counts
@@ -123,10 +119,7 @@ class Loop(ThreadedLoop):
         self._sizing.n_sharing = n
 
     def close(self) -> None:
-        """End all groups with ContextClosedError and free the engine.
-
-        In a forked child this does nothing, so that a `with` block can end there.
-        """
+        """Fail all groups and free the engine; do nothing in a forked child."""
         if shim.is_forked():
             return
         with self._lock:
@@ -181,10 +174,7 @@ class Loop(ThreadedLoop):
             pass
 
     def _has_turned(self) -> bool:
-        """Run one iteration; return whether another iteration may follow.
-
-        No exception leaves this method.
-        """
+        """Run one iteration, never raising; return whether another may follow."""
         try:
             runner = self._take_in()
             if runner is None:

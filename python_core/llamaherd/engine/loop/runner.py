@@ -42,14 +42,9 @@ class Runner:
     """Runner of groups of requests on one engine. Only one thread at a time may use it.
 
     Attributes:
-        engine: Engine.
-        plan: Current plan of the engine.
-        groups: Groups that have not ended.
-        n_batches: Number of decoded batches.
         is_draining: Whether no client starts, so that the running clients end.
         n_waited: Number of cells of the calls for which the cache was not changed because
             of held prefixes.
-        delayed: Clients that the last optional change of the cache has interrupted.
     """
 
     def __init__(
@@ -213,9 +208,9 @@ class Runner:
     # ---- sizes ----
 
     def resize(self, plan: Plan) -> None:
-        """Pause all requests and continue them in a cache of another size.
+        """Continue all requests in a cache of another size.
 
-        Held prefixes and kept prompts move to the new cache if it covers the old one.
+        Held prefixes and kept prompts move to it if it covers the old one.
         """
         running = self._scheduler.running
         if plan.kv_layout != self.plan.kv_layout or self.plan.shrinks_to(plan):

@@ -42,10 +42,8 @@ class Work:
     """Work for which a context is planned.
 
     Attributes:
-        needs: Number of KV cells of each prompt together with its answer.
-        n_prefixes: Number of prefixes that can be held at once.
+        needs: KV cells of each prompt together with its answer.
         n_shared: Number of tokens of the prefix that all prompts share.
-        is_single: Whether the work consists of single prompts, not of a call.
     """
 
     needs: Sequence[int]
@@ -55,11 +53,7 @@ class Work:
 
 
 def check_cells(n_ctx: int, bytes_per_cell: int, device: Device) -> None:
-    """Check that the memory can hold a number of cells if nothing else runs.
-
-    Args:
-        bytes_per_cell: Size of a cell, or a lower bound.
-    """
+    """Check that memory can hold cells of at least some bytes if nothing else runs."""
     n_bytes, total = n_ctx * bytes_per_cell, device.total_memory()
     if n_bytes > total:
         raise ContextError(
@@ -86,14 +80,9 @@ def fixed_memory(
 
 
 class NativeSizing:
-    """Plans and creates engines for a model.
+    """Plans and creates engines of a model, which only they keep alive.
 
-    Args:
-        model: Model, kept alive only by the engines.
-
-    Attributes:
-        n_sharing: Number of contexts that share the memory equally.
-        keeps_prefixes: Whether calls start from cells of earlier calls.
+    `n_sharing` contexts share the memory equally.
     """
 
     def __init__(
@@ -218,13 +207,7 @@ _LEAVING_SHARE = 2 * POOLED_SHARE  # a pool is left above this share of own cell
 
 @dataclass(frozen=True, slots=True)
 class _Arrival:
-    """Prompt that arrived.
-
-    Attributes:
-        n_cells: Number of KV cells of the prompt with its answer.
-        n_shared: Number of tokens that the prompt shares with the prompt before it.
-        n_open: Number of prompts that ran or waited, including this prompt.
-    """
+    """Prompt that arrived; `n_shared` with the one before, `n_open` then running."""
 
     n_cells: int
     n_shared: int
@@ -260,12 +243,7 @@ class LayoutChoice:
         self.is_own_pool = False
 
     def note(self, groups: Iterable[Group], n_open: int, capacity: int) -> None:
-        """Record the prompts of new groups.
-
-        Args:
-            capacity: Maximum number of KV cells of a prompt. Longer prompts are refused
-                later, so they are not recorded.
-        """
+        """Record the prompts of new groups that fit into `capacity` cells."""
         for group in groups:
             for request in group.requests[:N_LATEST]:
                 if not request.problem and request.n_cells <= capacity:
@@ -345,10 +323,7 @@ class LayoutChoice:
         )
 
     def _n_shared_by_all(self) -> int:
-        """Return the length of the prefix for which a pool may be chosen; 0 for none.
-
-        It is the shortest of the prefixes that two prompts in a row share.
-        """
+        """Return the shortest prefix that two prompts in a row share; 0 for none."""
         if len(self._latest) < N_LATEST or not self._are_together(AT_ONCE):
             return 0
         return min(prompt.n_shared for prompt in islice(self._latest, 1, None))

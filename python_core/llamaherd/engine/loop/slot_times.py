@@ -22,10 +22,7 @@ class SlotTime:
     waiting_s: float = 0.0
 
     def add(self, seconds: float, prefill_s: float, decode_s: float) -> SlotTime:
-        """Add elapsed time, divided between prompt and answer like the time of batches.
-
-        Without any time in batches, the elapsed time is waiting time.
-        """
+        """Add time, divided like that of batches; without any, it is waiting time."""
         computed_s = prefill_s + decode_s
         if computed_s <= 0:
             return replace(self, waiting_s=self.waiting_s + seconds)
@@ -39,13 +36,9 @@ class SlotTime:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SlotTimes:
-    """Times of all slots of a context.
+    """Times of the slots of prompts, and of those that computed prefixes.
 
-    Attributes:
-        began_s: Time at which the measurement began, which identifies the measurement.
-        at_s: Time of the last change.
-        prompts: Times of the slots of prompts used so far.
-        prefixes: Times of the slots in which shared prefixes were computed.
+    `began_s` identifies the measurement; `at_s` is the last change.
     """
 
     began_s: float
@@ -108,10 +101,7 @@ class SlotWatch:
         self._running[client.id] = running
 
     def leave(self, id_: int) -> None:
-        """Record that a request leaves its slot.
-
-        Call this before the engine removes the request.
-        """
+        """Record that a request leaves its slot, before the engine removes it."""
         if id_ in self._running:
             self._update(id_)
             del self._running[id_]

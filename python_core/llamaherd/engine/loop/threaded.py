@@ -108,13 +108,9 @@ class ThreadedLoop(ABC):
     def wait_for(
         self, is_done: Event, group: Group, timeout_s: float | None = None
     ) -> bool:
-        """Wait for an event that the listener of a group sets; return whether it is set.
+        """Wait for an event that a listener sets; return whether it is set.
 
-        Args:
-            timeout_s: Maximum time to wait in seconds; None for no limit.
-
-        Raises:
-            MemoryError: The thread that received the group died for lack of memory.
+        Raises MemoryError if the thread that received the group died.
         """
         if not is_done.is_set():
             check_may_wait()
@@ -127,10 +123,7 @@ class ThreadedLoop(ABC):
         return True
 
     def wait(self, timeout_s: float | None = None) -> bool:
-        """Wait until all work and the loop's thread have ended; return True if they have.
-
-        On the loop's own thread the method returns False at once.
-        """
+        """Wait for work and thread; return False at once on the loop's thread."""
         if get_ident() == self._thread:
             return False
         return wait_for(self._has_left, timeout_s, self._worker)
@@ -168,10 +161,7 @@ class ThreadedLoop(ABC):
 
     @abstractmethod
     def _run(self) -> None:
-        """Main function of the thread.
-
-        It sets `_thread` first and calls `_leave` last.
-        """
+        """Run the thread: set `_thread` first and call `_leave` last."""
 
     def _check_open(self) -> None:
         """Check that the loop accepts work."""
@@ -201,10 +191,7 @@ class ThreadedLoop(ABC):
 
 
 class SendingLoop(ThreadedLoop, Generic[WorkT]):
-    """Base class of loops that send requests elsewhere and receive whole answers.
-
-    Each group has a WorkT with the state of its requests.
-    """
+    """Base of loops that send requests elsewhere; WorkT: state of a group's requests."""
 
     def __init__(self, name: str, on_close: Callable[[], None] = lambda: None) -> None:
         super().__init__(name)

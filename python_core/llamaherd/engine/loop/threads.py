@@ -34,10 +34,9 @@ class _Token:
 
 
 class Worker:
-    """Thread whose end is always noticed, even if it dies for lack of memory.
+    """Thread whose end is always noticed.
 
-    `threading.Thread.start()` would wait forever if the new thread had too little
-    memory to report that it runs.
+    `Thread.start()` would wait forever if memory did not suffice to report the start.
     """
 
     def __init__(self, run: Callable[[], None]) -> None:
@@ -86,14 +85,9 @@ def _run_in_thread(
 def wait_for(
     is_done: Event, timeout_s: float | None, worker: Worker | None = None
 ) -> bool:
-    """Wait for work in a thread, in short intervals, so that Ctrl-C is noticed.
+    """Wait for work in short intervals, so that Ctrl-C is noticed.
 
-    Args:
-        timeout_s: Maximum time to wait in seconds; None for no limit.
-        worker: Thread of the work. If the thread dies, the work is over, too.
-
-    Returns:
-        Whether the work is over.
+    Returns whether the work is over, as it is if its worker has died.
     """
     end = None if timeout_s is None else monotonic() + timeout_s
     while not is_done.is_set():
@@ -108,12 +102,7 @@ def wait_for(
 
 
 async def wait_or_look(event: asyncio.Event, look: Callable[[], object]) -> None:
-    """Wait until the event is set, or for a second; then clear it and call `look`.
-
-    Args:
-        look: Function that checks whether the loop's thread has died. It may raise an
-            error, which ends the wait.
-    """
+    """Wait for the event or a second, clear it, and call `look`, which may raise."""
     timer = asyncio.get_running_loop().call_later(_LOOK_S, event.set)
     try:
         await event.wait()
@@ -149,11 +138,7 @@ def enter_loop() -> None:
 
 
 def check_may_wait() -> None:
-    """Check that the current thread may wait for requests.
-
-    A callback runs on the thread of a loop. If it waited for a request of this loop, the
-    thread would wait for itself forever.
-    """
+    """Check that the thread is not a loop's, which would wait for itself forever."""
     if _place.is_loop:
         raise RuntimeError(
             "a callback of add_done_callback cannot wait for results, because it runs on "

@@ -60,10 +60,7 @@ class Device:
         )
 
     def total_memory(self) -> int:
-        """Return the size in bytes of the largest cache that fits if nothing else runs.
-
-        See `available_memory`.
-        """
+        """Return the bytes of the largest cache that fits if nothing else runs."""
         return self._largest(
             hardware.total_memory, lambda: total_gpu_memory(self.placement)
         )
@@ -86,11 +83,9 @@ class Device:
 
 
 def device_of(placement: Placement, n_layer: int, *, offload_kqv: bool = True) -> Device:
-    """Return the device of the KV cache of a model.
+    """Return the device of the KV cache of a model with that many layers.
 
-    Args:
-        n_layer: Number of layers of the model. The output is counted as one more layer;
-            it is the first to be placed on the GPU.
+    The output counts as one more layer, the first to be placed on the GPU.
     """
     n_gpu = placement.n_gpu_layers
     n_layers = n_layer if n_gpu < 0 else min(max(0, n_gpu - 1), n_layer)
@@ -105,10 +100,7 @@ def device_of(placement: Placement, n_layer: int, *, offload_kqv: bool = True) -
 
 
 def free_gpu_memory(placement: Placement) -> int:
-    """Return the free memory of the GPUs of a model, in bytes.
-
-    With `tensor_split`, the GPU that becomes full first sets the limit.
-    """
+    """Return the free bytes of a model's GPUs, as the first that is full allows."""
     return _of_gpus(placement, lambda gpu: gpu.free_bytes)
 
 

@@ -13,11 +13,7 @@ _OWN_CGROUP = Path("/proc/self/cgroup")
 
 
 def n_cores() -> int:
-    """Return the number of physical cores for this process, at least 1.
-
-    More threads than cores, or than the CPU quota of a container allows, would slow each
-    other down in matrix products.
-    """
+    """Return the number of physical cores, at most the CPU quota of a container."""
     n = n_physical_cores()
     if hasattr(os, "sched_getaffinity"):
         n = min(n, len(os.sched_getaffinity(0)))
@@ -31,29 +27,18 @@ def n_physical_cores() -> int:
 
 
 def cpu_quotas() -> list[float]:
-    """Return the CPU quotas of this process, in CPU seconds per second.
-
-    The quotas come from control groups (version 2), which containers, services and users
-    have.
-    """
+    """Return the CPU quotas of control groups (version 2), in CPU seconds per second."""
     quotas = (_quota_of(level) for level in _cgroup_levels())
     return [quota for quota in quotas if quota is not None]
 
 
 def available_memory() -> int:
-    """Return the memory that this process can still allocate, in bytes.
-
-    Limits of containers are included. The page cache counts as available memory,
-    because the kernel frees it on demand.
-    """
+    """Return the bytes that this process can still allocate, page cache included."""
     return min([psutil.virtual_memory().available, *_left_in_cgroups()])
 
 
 def total_memory() -> int:
-    """Return the memory that this process can use at most, in bytes.
-
-    Limits of containers are included, swap is not.
-    """
+    """Return the bytes that this process can use at most, without swap."""
     limits = (_limit_of(level) for level in _cgroup_levels())
     return min([psutil.virtual_memory().total, *(n for n in limits if n is not None)])
 

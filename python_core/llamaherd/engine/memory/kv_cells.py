@@ -107,12 +107,7 @@ _FIXED = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class Buffers:
-    """Memory of a context's buffers in bytes: logits, activations and attention masks.
-
-    Attributes:
-        n_bytes: Part that does not depend on the number of KV cells.
-        per_cell: Part for each KV cell.
-    """
+    """Memory of a context's buffers in bytes: a part per KV cell, and the rest."""
 
     n_bytes: int
     per_cell: int
@@ -164,10 +159,7 @@ def buffers_of(
 
 
 def buffers_of_encoder(metadata: Mapping[str, str], info: ModelInfo) -> int:
-    """Return an upper estimate of the buffers of a model for embeddings.
-
-    A text is computed in one batch, of at most the training context.
-    """
+    """Return an upper estimate of the buffers of an encoder, for its longest text."""
     n = max(_LEAST_BATCH, min(info.n_ctx_train, _MOST_BATCH))
     buffers = buffers_of(
         metadata, info, n_ubatch=n, n_sequences=_MOST_OUTPUTS, flash_attn=False

@@ -35,12 +35,7 @@ POOLED_SHARE = 0.25
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sizes:
-    """Sizes that the user fixed; None for a size to be planned.
-
-    Attributes:
-        deterministic: Whether all batches have the same shape, so that rounding is
-            always the same.
-    """
+    """Sizes that the user fixed; None for a size to be planned."""
 
     n_ctx: int | None = None
     n_seq_max: int | None = None
@@ -131,7 +126,6 @@ def make_plan(
         n_rows: Number of rows of a batch that are computed together; fewer rows cost
             the same.
         auto_slots: Maximum number of prompts at once; used if the user fixed no number.
-        memory_bytes: Available memory in bytes.
     """
     most = sizes.n_seq_max or min(
         _even_slots(len(needs), n_rows, auto_slots), n_batch - MAX_HOLD

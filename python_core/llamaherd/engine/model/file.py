@@ -23,14 +23,7 @@ if TYPE_CHECKING:
 
 
 class ModelFile:
-    """Files of a model.
-
-    The object records the state of the files when it is created, before they are loaded.
-
-    Args:
-        path: Path of the file, or of the first file of a split model
-            ("-00001-of-00003.gguf").
-    """
+    """Files of a model, with their state before they are loaded."""
 
     def __init__(self, path: Path) -> None:
         self._paths = parts_of(path.absolute())
@@ -69,11 +62,7 @@ class ModelFile:
     def sha256(self, is_cancelled: Callable[[], bool] = lambda: False) -> bytes | None:
         """Return the SHA-256 of the file; for several files, the SHA-256 of their hashes.
 
-        The first call takes about one second per GB.
-
-        Args:
-            is_cancelled: Function called after each block; the computation ends if it
-                returns True.
+        It takes about a second per GB. `is_cancelled` is called after each block.
         """
         if self._sha256 is None:
             hashes = []
@@ -132,11 +121,7 @@ _MAX_SCALE = 1e30
 
 @dataclass(frozen=True, slots=True)
 class Lora:
-    """A LoRA adapter of a model.
-
-    Attributes:
-        scale: Factor of the adapter.
-    """
+    """A LoRA adapter of a model, and its factor."""
 
     path: Path
     scale: float
@@ -189,12 +174,9 @@ def checked_path(name: Name, path: object) -> Path:
 def content_of(
     file: ModelFile | None, loras: Sequence[Lora]
 ) -> tuple[str, list[tuple[str, float]]] | None:
-    """Return what identifies the content of a model with its adapters, on any machine.
+    """Return hashes and scales that identify a model with its adapters on any machine.
 
-    Returns:
-        SHA-256 of the model's file, and SHA-256 and scale of each adapter in use, sorted;
-        None if a file was changed or removed after it was loaded, so that its hash would
-        be that of another model.
+    None if a file was changed or removed after it was loaded.
     """
     used = [lora for lora in loras if lora.scale]
     names: list[str] = []

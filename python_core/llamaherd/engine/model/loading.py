@@ -279,11 +279,7 @@ def _refused(what: str, why: str) -> ContextError:
 
 @dataclass(frozen=True, slots=True)
 class ModelHeader:
-    """Metadata of a model file.
-
-    Attributes:
-        info: Sizes of the model. They do not show whether the model is an encoder.
-    """
+    """Metadata of a model file. The sizes do not show whether the model is an encoder."""
 
     metadata: Mapping[str, str]
     chat_template: str | None

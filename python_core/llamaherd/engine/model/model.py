@@ -49,9 +49,8 @@ _SLICE_S = 0.05  # an unlimited wait would ignore Ctrl-C on some platforms
 class InUse:
     """Counter of the threads inside an object: `with in_use: ...`.
 
-    A thread that uses the object first enters the block and then checks that the object
-    is open. A thread that closes the object first marks the object as closed and then
-    waits for the counter.
+    A user enters and then checks that the object is open. A thread that closes the
+    object marks it first and then waits.
     """
 
     def __init__(self) -> None:
@@ -59,11 +58,7 @@ class InUse:
         self._threads: Counter[int] = Counter()
 
     def wait_for_others(self) -> None:
-        """Wait until no other thread is inside the object.
-
-        The calling thread itself may be inside, because garbage collection can call a
-        destructor at any point.
-        """
+        """Wait until no thread, except perhaps the calling one, is inside the object."""
         with self._changed:
             while self._threads.keys() - {get_ident()}:
                 self._changed.wait(_SLICE_S)
@@ -435,9 +430,5 @@ _DEFAULTS = {
 
 
 def checked_load_options(options: Mapping[str, Any]) -> LoadSettings:
-    """Check arguments of `Model` without a file.
-
-    Args:
-        options: Arguments other than the path; missing ones have their defaults.
-    """
+    """Check arguments of `Model` other than the path; missing ones get defaults."""
     return checked_loading({**_DEFAULTS, **options})

@@ -87,12 +87,7 @@ def detokenize(
 
 
 def token_bytes(model: Model, tokens: Sequence[int]) -> list[bytes]:
-    """Return the bytes that each token has within a text; for special tokens, their text.
-
-    Args:
-        tokens: Token ids. The bytes of one character may be divided among several
-            tokens.
-    """
+    """Return the bytes of each token, which may be parts of a character."""
     with model.using() as handle:
         known = {token: vocabulary.token_bytes(handle, token) for token in set(tokens)}
     return [known[token] for token in tokens]
@@ -128,10 +123,7 @@ def _check_range(ids: Collection[int], n_vocab: int) -> None:
 
 
 class Tokenizing:
-    """Context manager that converts errors in its block to a TokenizeError of the text.
-
-    The error of a closed model is not converted, because it does not concern the text.
-    """
+    """Converts errors of its block, except ModelClosedError, to a TokenizeError."""
 
     def __enter__(self) -> None:
         pass
@@ -203,24 +195,14 @@ _MAX_CACHED = 1024
 
 @dataclass(frozen=True, slots=True)
 class Joined:
-    """Tokens of a prompt and of its continuations.
-
-    Attributes:
-        prompt: int32[n], the tokens that all continuations share.
-        continuations: int32[n] for each continuation, at least one token.
-    """
+    """Tokens of a prompt and of each continuation, int32[n]."""
 
     prompt: array[int]
     continuations: list[array[int]]
 
 
 class Joiner:
-    """Tokenizer of prompts with continuations.
-
-    Args:
-        parse_special: Treatment of special tokens in prompts, see `prompt_tokens`.
-            Continuations are read as plain text.
-    """
+    """Tokenizer of prompts, and of continuations as plain text."""
 
     def __init__(self, model: Model, parse_special: ParseSpecial) -> None:
         self._model = model
@@ -233,12 +215,7 @@ class Joiner:
         return self._without_end(tokens) if isinstance(prompt, str) else tokens
 
     def join(self, prompt: object, tokens: array[int], texts: Sequence[str]) -> Joined:
-        """Tokenize a prompt and its continuations.
-
-        Args:
-            prompt: Text, or token ids, which are not changed.
-            texts: Continuations, which must not be empty.
-        """
+        """Tokenize a prompt (text or token ids) and its continuations, none empty."""
         with TOKENIZING:
             if isinstance(prompt, str):
                 return self._join(prompt, tokens, texts)
@@ -247,7 +224,7 @@ class Joiner:
     # ---- internal ----
 
     def _behind(self, tokens: array[int], text: str) -> array[int]:
-        """Tokenize a text that follows other tokens.
+        """Tokenize a text after other tokens.
 
         A tokenizer that adds a space before a text adds it also after a special token.
         """

@@ -40,10 +40,7 @@ def libllama_folder() -> Path:
 
 
 def libllama_path(folder: Path) -> Path:
-    """Return the path of libllama, which may not exist.
-
-    On Windows the name depends on the compiler: MinGW uses the second name.
-    """
+    """Return the path of libllama, which may not exist. The second name is MinGW's."""
     names = {"win32": ("llama.dll", "libllama.dll"), "darwin": ("libllama.dylib",)}
     paths = [folder / name for name in names.get(sys.platform, ("libllama.so",))]
     return next((path for path in paths if path.exists()), paths[0])
@@ -66,10 +63,7 @@ def preload(folder: Path) -> None:
 
 
 def compiled_for(folder: Path) -> frozenset[str]:
-    """Return the processor features that libllama was compiled for, such as "AVX2".
-
-    Source: llama_print_system_info of llama.h.
-    """
+    """Return libllama's processor features (llama_print_system_info), such as "AVX2"."""
     try:
         library = ctypes.CDLL(str(libllama_path(folder)))
         print_info = library.llama_print_system_info
@@ -115,9 +109,7 @@ def check_shim(loaded: int, compiled: int) -> None:
 def check_library(loaded_commit: str, built_commit: str, default_n_batch: int) -> None:
     """Compare the loaded library with the headers used in the build.
 
-    Args:
-        default_n_batch: n_batch of `llama_context_default_params()`: 2048 if the struct
-            has the layout of the header.
+    `default_n_batch` is 2048 if the struct has the layout of the header.
     """
     if skipped():
         return

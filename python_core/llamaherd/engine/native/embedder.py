@@ -24,13 +24,8 @@ POOLING: dict[Pooling, int] = {
 class NativeEmbedder:
     """A llama_context that computes embeddings.
 
-    Args:
-        n_batch: Maximum number of tokens computed at once; for non-causal models it
-            must cover all tokens of a run.
-
-    Attributes:
-        n_at_once: Maximum number of threads that call `run` at the same time.
-        is_whole: Whether no run has failed, and `abort` was not called.
+    `n_batch` tokens of a non-causal model are a whole run. `n_at_once` threads may run at
+    once. `is_whole`: no run has failed, and `abort` was not called.
     """
 
     n_at_once = 1
@@ -61,11 +56,7 @@ class NativeEmbedder:
         self.is_whole = True
 
     def run(self, texts: Sequence[array[int]]) -> array[float]:
-        """Compute the embeddings of some texts together.
-
-        Returns:
-            float32[len(texts) * n_embd], row by row; NaN for a text without an embedding.
-        """
+        """Return float32[n_texts * n_embd]; NaN for a text without an embedding."""
         tokens = array("i")
         tokens.frombytes(b"".join(map(memoryview, texts)))
         offsets = array("q", accumulate(map(len, texts), initial=0))

@@ -77,12 +77,7 @@ class EngineParams:
 
 
 class NativeEngine:
-    """A llama_context with its requests. See `engine.Engine` for the methods.
-
-    Args:
-        model: An `lh_model *`, kept alive by the engine.
-        params: Parameters of the context.
-    """
+    """A llama_context with its requests; it keeps its model alive. See `Engine`."""
 
     def __init__(self, model: CData, params: EngineParams) -> None:
         self._params = params
@@ -100,10 +95,7 @@ class NativeEngine:
         self._events = ffi.new("int64_t[]", _MAX_EVENTS)
 
     def close(self) -> None:
-        """Free the context, even if references to this object remain.
-
-        While `close` runs and afterwards, only `abort` and `wake` may be called.
-        """
+        """Free the context. From then on, only `abort` and `wake` may be called."""
         with self._lock:
             self._engine = ffi.NULL
             self._settings.clear()

@@ -49,12 +49,7 @@ class LoraSource(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class ModelInfo:
-    """Content of `lh_model_info`. Token ids are -1 if the model has no such token.
-
-    Attributes:
-        n_embd_out: Number of dimensions of embeddings.
-        n_swa: Size of the sliding window in tokens; 0 without a window.
-    """
+    """Content of `lh_model_info`. Token ids are -1 if the model has no such token."""
 
     n_vocab: int
     n_ctx_train: int
@@ -153,10 +148,7 @@ def _is_other(path: bytes) -> bool:
 
 
 def model_adapt(base: CData, loras: Sequence[LoraSource]) -> CData:
-    """Load adapters for a loaded model; the result shares the model's weights.
-
-    Call this function before the first engine of `base` is created.
-    """
+    """Load adapters for a model that has no engine yet; the result shares its weights."""
     adapters, _kept = _native_adapters(loras)
     return created("lh_model", lib.lh_model_adapt, base, adapters)
 
@@ -217,24 +209,14 @@ MAX_CHUNK = 256  # maximum number of tokens per `Comparison.add`
 
 
 def model_quantize(path: bytes, out_path: bytes, *, ftype: int, n_threads: int) -> None:
-    """Write a copy of a model in another tensor type (`llama_model_quantize`).
-
-    The call cannot be interrupted. It overwrites `out_path`.
-    """
+    """Write a copy in another tensor type over `out_path`, without interruption."""
     error = ffi.new("lh_error *")
     check(lib.lh_model_quantize(path, out_path, ftype, n_threads, error), error)
 
 
 @dataclass(frozen=True, slots=True)
 class Closeness:
-    """Content of `lh_comparison_result`.
-
-    Attributes:
-        n_tokens: Number of compared predictions.
-        mean_kl: Mean KL divergence (base || other) of the predictions, in nats.
-        p99_kl: 99th percentile of the KL divergence, in nats.
-        same_top: Share of predictions with the same most likely token, in [0, 1].
-    """
+    """Content of `lh_comparison_result`; divergences KL(base || other) in nats."""
 
     n_tokens: int
     base_perplexity: float
@@ -255,11 +237,7 @@ class Comparison:
         self._error = ffi.new("lh_error *")
 
     def add(self, tokens: array[int]) -> None:
-        """Compare the models' predictions of the second half of a token sequence.
-
-        Args:
-            tokens: int32[n], with n from 2 to MAX_CHUNK.
-        """
+        """Compare predictions of the second half of 2 to MAX_CHUNK tokens."""
         chunk = ffi.from_buffer("int32_t[]", tokens)
         status = lib.lh_comparison_add(self._comparison, chunk, len(tokens), self._error)
         check(status, self._error)

@@ -114,9 +114,7 @@ def native_sampling(
 def native_thinking(thought: ThoughtStage, sampling: CData) -> tuple[CData, list[CData]]:
     """Return an `lh_thinking`, and the memory to which it points.
 
-    Args:
-        sampling: An `lh_sampling_params *`. The settings are not changed, because other
-            requests may use the same settings with another seed.
+    Settings of the sampler are not changed: other requests use them with other seeds.
     """
     native = sized("lh_thinking")
     settings = ffi.new("lh_sampling_params *", sampling[0])

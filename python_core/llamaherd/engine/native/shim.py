@@ -85,11 +85,7 @@ def sized(name: str) -> CData:
 
 
 def created(kind: str, function: Callable[..., int], *arguments: object) -> CData:
-    """Return an object that a function of the shim creates.
-
-    Args:
-        kind: Name of its type; it is freed with the last reference to the result.
-    """
+    """Return an object that a function of the shim creates; it frees itself."""
     out, error = ffi.new(f"{kind} **"), ffi.new("lh_error *")
     check(function(*arguments, out, error), error)
     return ffi.gc(out[0], getattr(lib, f"{kind}_free"))
@@ -140,10 +136,7 @@ def check_process() -> None:
 
 
 def is_forked() -> bool:
-    """Return whether this process was forked after a model was loaded.
-
-    Such a process frees nothing: locks may have been held when it was forked.
-    """
+    """Return whether this is a forked child. It frees nothing: locks may be held."""
     return bool(lib.lh_process_check(ffi.new("lh_error *")) == lib.LH_FORKED)
 
 
@@ -234,12 +227,7 @@ _MOST_GPUS = 64  # larger than the number of GPUs of any machine
 
 @dataclass(frozen=True, slots=True)
 class GpuMemory:
-    """Current memory of a GPU.
-
-    Attributes:
-        name: Name of the device, such as "CUDA0".
-        description: Name of the product.
-    """
+    """Current memory of a GPU, such as "CUDA0"; `description` names the product."""
 
     name: str
     description: str

@@ -119,10 +119,7 @@ def is_special(model: CData, token: int) -> bool:
 
 
 def has_text(model: CData, token: int) -> bool:
-    """Return whether a token has text in an answer; control tokens have none.
-
-    Source: `llama_token_to_piece` with special = false.
-    """
+    """Return whether a token has text in an answer; control tokens have none."""
     attr = lib.lh_token_attr(model, token)
     return attr >= 0 and not attr & (_UNKNOWN | _CONTROL)
 

@@ -41,11 +41,9 @@ class Client:
     """A request in the scheduler: a prompt, or a prefix that prompts share.
 
     Attributes:
-        id: Identifier, unique in a context.
         call: Number of the call of the client; for a prefix, of the call that computes
             it.
         index: Index of the prompt in its call; -1 for a prefix.
-        request: Request that is submitted to the engine.
         parent: Prefix that the client continues; None if it starts from an empty
             sequence.
         rank: Position in the order in which the clients of its call start.
@@ -55,7 +53,6 @@ class Client:
             order. The values have no meaning.
         claims: For a prefix, heap of its dependents: the first one belongs to the call
             that should compute the prefix. Entries may be outdated.
-        n_unsubmitted: For a prefix, number of children that have not been submitted.
         is_cached: For a prefix, whether the prefix stays in the cache when no client
             needs it.
         continued: Ended prompt whose first tokens this prompt continues, instead of a

@@ -24,7 +24,6 @@ class Limits:
     """Capacity of an engine.
 
     Attributes:
-        n_slots: Maximum number of prompts that run at once.
         n_hold: Maximum number of prefixes that run, are paused or are held at once.
             Prefixes use no slots of prompts.
         n_cells: Number of KV cells in a pool that all sequences share; None if each
@@ -52,10 +51,7 @@ class Action:
     """A decision about a client.
 
     Attributes:
-        kind: Operation to carry out.
-        client: Client to which the action applies.
-        fork_from: For SUBMIT, id of the held prefix to fork from, or of the ended prompt
-            to continue; None to start from nothing.
+        fork_from: For SUBMIT, id of the held prefix or ended prompt to continue.
         n_fork: For SUBMIT, number of tokens of the ended prompt to continue.
     """
 
@@ -113,7 +109,6 @@ class Engine(Protocol):
             keep: Whether a request that ends by itself keeps its cells until `release`.
             call: Id of the call to which the request belongs; `counts(call)` includes
                 the request.
-            may_draft: Whether draft tokens may be computed for the request.
             is_watched: Whether the first generated token of the request is an event.
         """
 
@@ -124,13 +119,7 @@ class Engine(Protocol):
         max_steps: int = 0,
         max_time_ms: int = 0,
     ) -> RunOutcome:
-        """Run steps until an event occurs, a limit is reached or all requests have ended.
-
-        Args:
-            ids: Requests to run; None runs all.
-            max_steps: Maximum number of steps; 0 for no limit.
-            max_time_ms: Maximum time in milliseconds; 0 for no limit.
-        """
+        """Run steps until an event, a limit or the end of all requests."""
 
     def wake(self) -> None:
         """Make the current or the next call of `run` return after a step. Thread-safe."""
@@ -139,11 +128,7 @@ class Engine(Protocol):
         """Move a request's KV cells to host memory; return the number of cells."""
 
     def resume(self, id_: int) -> None:
-        """Move the KV cells of a paused request back.
-
-        Raises:
-            NoSpaceError: Too few cells are free.
-        """
+        """Move the KV cells of a paused request back; may raise NoSpaceError."""
 
     def set_priority(self, id_: int, priority: int) -> None:
         """Change the priority of a request that runs or is paused."""
@@ -155,10 +140,7 @@ class Engine(Protocol):
         """Return the output of a request so far."""
 
     def kept(self, id_: int) -> Kept | None:
-        """Return the tokens whose cells an ended request has kept, or None.
-
-        A request that continues them takes over the sequence and the cells.
-        """
+        """Return the tokens of an ended request whose cells are kept, or None."""
 
     def read(self, id_: int, n_bytes: int, n_tokens: int) -> Piece:
         """Return the part of an answer after `n_bytes` bytes and `n_tokens` tokens."""
@@ -166,11 +148,7 @@ class Engine(Protocol):
     def read_logprobs(
         self, id_: int, n_tokens: int
     ) -> tuple[list[float], list[dict[int, float]]]:
-        """Return the log-probabilities of the tokens of an answer after `n_tokens`.
-
-        The second list has the alternatives of each token. Both lists are empty if the
-        request asks for no log-probabilities.
-        """
+        """Return log-probabilities after `n_tokens` tokens, and of their alternatives."""
 
     def read_thought(self, id_: int, n_bytes: int) -> Piece:
         """Return the part of a thought after `n_bytes` bytes of text."""

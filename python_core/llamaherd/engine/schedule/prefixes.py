@@ -55,10 +55,7 @@ class PrefixTree:
 
     @property
     def roots(self) -> list[tuple[int, int]]:
-        """Roots of the tree, and prompts that continue no node, in depth-first order.
-
-        Each is the index of a prompt and the length of the root, 0 for a whole prompt.
-        """
+        """Prompts, each with the length of its root or 0, in depth-first order."""
         roots: list[tuple[int, int]] = []
         n_nodes = 0
         for i in self.order:
@@ -151,10 +148,7 @@ class PrefixTree:
         )
 
     def limited(self, max_depth: int) -> PrefixTree:
-        """Return the tree without the nodes deeper than `max_depth`.
-
-        Their children continue the nearest ancestor that remains.
-        """
+        """Return the tree without the nodes deeper than `max_depth`."""
         depth = self.depth
         kept = [-1] * self.n_nodes  # new number of node or ancestor
         nodes: list[int] = []
@@ -183,10 +177,7 @@ _MAX_SEEN = 32  # number of prompts remembered for each head (the first tokens)
 class Shared(NamedTuple):
     """What a prompt shares with earlier prompts.
 
-    Attributes:
-        n_tokens: Maximum number of first tokens that an earlier prompt shares.
-        continues: Whether this earlier prompt is a prefix of the prompt, as in a
-            conversation, and no other earlier prompt shares as many tokens.
+    `continues`: the earlier prompt is a prefix of it, and no other shares as many tokens.
     """
 
     n_tokens: int
@@ -229,12 +220,7 @@ class PrefixCache:
         return [prefix for prefix in self.held if prefix.id not in self._idle]
 
     def match(self, tokens: array[int]) -> Client | None:
-        """Return the longest known prefix of a prompt, held or not, or None.
-
-        Args:
-            tokens: int32[n], the prompt. The prefix never includes the last token of
-                the prompt.
-        """
+        """Return the longest known prefix of a prompt, never the whole prompt."""
         best: Client | None = None
         for prefix in self._prefixes.get(_head(tokens), ()):
             n = prefix.n_tokens
@@ -243,11 +229,7 @@ class PrefixCache:
         return best
 
     def find(self, tokens: array[int], *, is_whole: bool) -> Client | None:
-        """Return the prefix with these tokens, or None.
-
-        Args:
-            tokens: int32[n].
-        """
+        """Return the prefix with these tokens, or None."""
         for prefix in self._prefixes.get(_head(tokens), ()):
             is_enough = prefix.request.is_whole or not is_whole
             if is_enough and prefix.request.tokens == tokens:

@@ -47,10 +47,7 @@ class PausedClients:
 
 
 class RaisedPrefixes:
-    """Prefixes that were given the priority of a prompt that needs them.
-
-    Otherwise the prompt would wait as long as their call (priority inversion).
-    """
+    """Prefixes with the priority of a prompt that needs them (priority inheritance)."""
 
     def __init__(self, paused: PausedClients) -> None:
         self._paused = paused

@@ -30,10 +30,8 @@ class Queue:
     """Clients of one call that may start, in their order.
 
     Attributes:
-        priority: Priority of the call; the highest is served first.
         turn: Time at which the call last received a slot, or else arrived; see `Turns`.
         is_listed: Whether the queue is in the heap of `Turns`.
-        is_admitting: Whether new clients may start.
         n_passed: Number of prefixes of later calls that started while too few hold slots
             were free for a prefix of this call.
     """
@@ -371,8 +369,7 @@ class PrefixOwners:
     def _first_claim(self, prefix: Client) -> int | None:
         """Return the call of the highest priority that needs a prefix, or None.
 
-        Each outdated claim is looked at once, so that n calls that end one after the
-        other are not looked at n times each.
+        Each outdated claim is looked at once, also if many calls end one after the other.
         """
         while prefix.claims:
             before, call, _, client = prefix.claims[0]

@@ -101,10 +101,7 @@ class Scheduler:
         return self._turns.may_start(call)
 
     def remove(self, call: int) -> list[Client]:
-        """Remove a call and return its clients that the engine must release.
-
-        Cached prefixes, and prefixes on which other calls depend, are not removed.
-        """
+        """Remove a call, except prefixes in use; return the clients to release."""
         queue = self._turns.remove(call)
         leaving: list[Client] = []
         if queue is None:
@@ -202,10 +199,7 @@ class Scheduler:
             self._cache.release(prefix)
 
     def ended(self, client: Client) -> None:
-        """Record that a client ended.
-
-        Children of a failed prefix start without the prefix.
-        """
+        """Record that a client ended. Children of a failed prefix start without it."""
         self._take_out(client)
         client.state = State.ENDED
         if client.is_prefix:
@@ -222,11 +216,7 @@ class Scheduler:
                 self._send_to_wait(prefix)
 
     def surplus_prefixes(self) -> list[Client]:
-        """Remove and return paused prefixes for which the engine has no hold slots.
-
-        Returns:
-            The newest prefixes, which the engine must release; see `lost`.
-        """
+        """Remove the newest paused prefixes without hold slots, for release."""
         prefixes = sorted((c for c in self._paused if c.is_prefix), key=_age)
         surplus = prefixes[
             max(0, len(prefixes) + self._limits.n_hold - self._n_hold_used) :
@@ -282,10 +272,7 @@ class Scheduler:
         return True
 
     def _fits(self, client: Client, need: int, free: float) -> bool:
-        """Return whether enough cells are free.
-
-        A client that would run alone always may start.
-        """
+        """Return whether enough cells are free. A client alone may always start."""
         if not self._running or math.isinf(free):
             return True
         answers = sum(min(HEADROOM, c.request.n_behind) for c in self._running.values())
@@ -338,11 +325,7 @@ class Scheduler:
         self._n_hold_used -= client.is_prefix
 
     def _abandon(self, client: Client) -> list[Client]:
-        """Abandon a waiting client and the prefixes that only it needs.
-
-        Returns:
-            Prefixes that the engine must release.
-        """
+        """Abandon a client; return the prefixes that only it needs, for release."""
         prefix = client.parent
         if prefix is None:
             return []

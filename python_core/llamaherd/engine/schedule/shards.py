@@ -31,14 +31,7 @@ _TOKEN_BYTES = 4
 
 
 class Keys:
-    """Keys of prompts: bytes that have the same sort order as the prompts' tokens.
-
-    The common beginning of all prompts, such as a codebook, is stored once.
-
-    Args:
-        prompts: Token ids of each prompt, int32[n_tokens]. The prompts are read some at
-            a time.
-    """
+    """Bytes with the sort order of prompts' tokens. Common beginnings are stored once."""
 
     def __init__(self, prompts: Iterable[array[int]]) -> None:
         self._head = array("i")
@@ -142,12 +135,7 @@ class DepthFirst:
         return int(self.before[last] - self.before[first] + self.shared[first])
 
     def cut(self, near: float, within: float, low: int, high: int) -> int:
-        """Return the position near a given cost where a cut costs fewest tokens.
-
-        Args:
-            high: Largest allowed position; len(self) is the position after the last
-                prompt.
-        """
+        """Return the position near a given cost where a cut costs fewest tokens."""
         inner = self.before[low : high + 1]
         first, last = np.searchsorted(inner, [near - within, near + within])
         nearest = min(int(np.searchsorted(inner, near)), len(inner) - 1)
@@ -190,11 +178,7 @@ def plan_shards(
     n_shards: int,
     n_answer: int | Sequence[int] = 0,
 ) -> Shards:
-    """Divide prompts into shards of about equal cost, cutting few shared prefixes.
-
-    Args:
-        n_shards: Number of shards, at least 1; some are empty if there are fewer prompts.
-    """
+    """Divide prompts into shards of about equal cost, cutting few shared prefixes."""
     if n_shards < 1:
         raise ArgumentError(
             f"must be at least 1, not {n_shards}",
