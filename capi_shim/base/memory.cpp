@@ -7,13 +7,13 @@
 
 #include "ggml.h"
 #include "guard.hpp"
+#include "thread_system.hpp"
 #include "threads.hpp"
 
 #if defined(__GLIBC__)
 #include <malloc.h>
 #endif
 #if defined(__linux__)
-#include <pthread.h>
 #include <sys/mman.h>
 #endif
 
@@ -23,23 +23,17 @@ namespace lh {
 
 namespace {
 
-// Not thread_local, for the reason stated in threads.cpp.
-struct Key {
-  pthread_key_t key{};
-  bool is_made = pthread_key_create(&key, nullptr) == 0;
-};
-
-const Key& guarded_key() {
-  static const Key key;
-  return key;
+const ThreadPointer& guarded_thread() {
+  static const ThreadPointer pointer;
+  return pointer;
 }
 
 // Called by ggml_abort, which ends the process if this function returns. The exception
 // passes through frames of C functions. This works because compilers emit unwind tables
 // for C functions, at least for debuggers.
 void on_assertion(const char* message) {
-  const Key& key = guarded_key();
-  if (key.is_made && pthread_getspecific(key.key) != nullptr && team_place() == nullptr) {
+  const ThreadPointer& guarded = guarded_thread();
+  if (guarded.is_made() && guarded.get() != nullptr && team_place() == nullptr) {
     throw Error(LH_INTERNAL, std::string("llama.cpp gave up: ") + message);
   }
   std::fprintf(stderr, "%s\n", message);
@@ -67,14 +61,13 @@ void throw_assertions() { ggml_set_abort_callback(on_assertion); }
 Guarded::Guarded() noexcept {
   // Makes libstdc++ allocate this thread's exception state while memory is available.
   static_cast<void>(std::uncaught_exceptions());
-  const Key& key = guarded_key();
-  if (!key.is_made) return;
-  outer_ = pthread_getspecific(key.key);
-  pthread_setspecific(key.key, this);
+  if (!guarded_thread().is_made()) return;
+  outer_ = guarded_thread().get();
+  guarded_thread().set(this);
 }
 
 Guarded::~Guarded() {
-  if (guarded_key().is_made) pthread_setspecific(guarded_key().key, outer_);
+  if (guarded_thread().is_made()) guarded_thread().set(outer_);
 }
 
 #else

@@ -56,17 +56,9 @@ void check_start(std::FILE* file, const std::string& name, uint64_t size) {
   }
 }
 
-// Returns a 16-bit number of the metadata; 0 if missing.
 int32_t u16_or_zero(const gguf_context* header, const char* key) {
-  const int64_t id = gguf_find_key(header, key);
-  if (id < 0 || gguf_get_kv_type(header, id) != GGUF_TYPE_UINT16) return 0;
-  return gguf_get_val_u16(header, id);
-}
-
-std::string text_or_empty(const gguf_context* header, const char* key) {
-  const int64_t id = gguf_find_key(header, key);
-  if (id < 0 || gguf_get_kv_type(header, id) != GGUF_TYPE_STRING) return "";
-  return gguf_get_val_str(header, id);
+  const int64_t id = find_value(header, key, GGUF_TYPE_UINT16);
+  return id < 0 ? 0 : gguf_get_val_u16(header, id);
 }
 
 void check_tensors(const gguf_context* header, const std::string& name,
@@ -121,13 +113,28 @@ Gguf read_file(std::FILE* file, const std::string& name) {
   if (!hazard.empty()) refuse(name, hazard);
   info.n_parts = std::max(1, u16_or_zero(header.get(), "split.count"));
   info.i_part = u16_or_zero(header.get(), "split.no");
-  const std::string kind = text_or_empty(header.get(), "general.architecture");
+  const std::string kind = text_value(header.get(), "general.architecture");
   const size_t kept = std::min(kind.size(), sizeof info.architecture - 1);
   std::memcpy(info.architecture, kind.data(), kept);
   return {std::move(header), info};
 }
 
 }  // namespace
+
+int64_t find_value(const gguf_context* header, const std::string& key, gguf_type type) {
+  const int64_t id = gguf_find_key(header, key.c_str());
+  return id >= 0 && gguf_get_kv_type(header, id) == type ? id : -1;
+}
+
+std::string text_value(const gguf_context* header, const std::string& key) {
+  const int64_t id = find_value(header, key, GGUF_TYPE_STRING);
+  return id < 0 ? "" : gguf_get_val_str(header, id);
+}
+
+uint32_t u32_value(const gguf_context* header, const std::string& key, uint32_t absent) {
+  const int64_t id = find_value(header, key, GGUF_TYPE_UINT32);
+  return id < 0 ? absent : gguf_get_val_u32(header, id);
+}
 
 Gguf read_gguf(std::FILE* file, const std::string& path, const char* kind) {
   return read_file(file, named(kind, path));

@@ -17,6 +17,12 @@ struct HeaderCloser {
 };
 using Header = std::unique_ptr<gguf_context, HeaderCloser>;
 
+// Values of a header. Absent, and of another type, is the same here: libllama itself
+// refuses a value of a wrong type.
+int64_t find_value(const gguf_context* header, const std::string& key, gguf_type type);
+std::string text_value(const gguf_context* header, const std::string& key);
+uint32_t u32_value(const gguf_context* header, const std::string& key, uint32_t absent);
+
 // Header of a file, and the sizes that the header states.
 struct Gguf {
   Header header;

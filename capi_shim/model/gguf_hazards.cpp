@@ -60,11 +60,10 @@ bool is_one_of(std::string_view name, const std::string_view (&names)[N]) {
 
 class Hazards {
  public:
-  explicit Hazards(const gguf_context* header) : header_(header) {
-    const int64_t id = find("general.architecture", GGUF_TYPE_STRING);
-    if (id >= 0) architecture_ = gguf_get_val_str(header_, id);
-    prefix_ = architecture_ + ".";
-  }
+  explicit Hazards(const gguf_context* header)
+      : header_(header),
+        architecture_(text_value(header, "general.architecture")),
+        prefix_(architecture_ + ".") {}
 
   std::string first() const {
     for (const auto check :
@@ -78,20 +77,16 @@ class Hazards {
   }
 
  private:
-  // Returns -1 for a missing key or another type; libllama itself refuses a wrong type.
   int64_t find(const std::string& key, gguf_type type) const {
-    const int64_t id = gguf_find_key(header_, key.c_str());
-    return id >= 0 && gguf_get_kv_type(header_, id) == type ? id : -1;
+    return find_value(header_, key, type);
   }
 
   // Returns a number, or the largest of an array with one number per layer; `none` if
   // missing.
   uint32_t number(const std::string& name, uint32_t none) const {
     const std::string key = prefix_ + name;
-    int64_t id = find(key, GGUF_TYPE_UINT32);
-    if (id >= 0) return gguf_get_val_u32(header_, id);
-    id = find(key, GGUF_TYPE_ARRAY);
-    if (id < 0) return none;
+    const int64_t id = find(key, GGUF_TYPE_ARRAY);
+    if (id < 0) return u32_value(header_, key, none);
     const gguf_type type = gguf_get_arr_type(header_, id);
     const size_t n = gguf_get_arr_n(header_, id);
     if ((type != GGUF_TYPE_UINT32 && type != GGUF_TYPE_INT32) || n == 0) return none;
@@ -101,8 +96,7 @@ class Hazards {
 
   // Returns a number that is the same for all layers; `none` if missing.
   uint32_t single(const std::string& name, uint32_t none) const {
-    const int64_t id = find(prefix_ + name, GGUF_TYPE_UINT32);
-    return id < 0 ? none : gguf_get_val_u32(header_, id);
+    return u32_value(header_, prefix_ + name, none);
   }
 
   std::string key_is(const std::string& name, const std::string& value,
@@ -274,8 +268,7 @@ class Hazards {
   }
 
   std::string vocabulary_kind() const {
-    const int64_t id = find("tokenizer.ggml.model", GGUF_TYPE_STRING);
-    return id < 0 ? "" : gguf_get_val_str(header_, id);
+    return text_value(header_, "tokenizer.ggml.model");
   }
 
   bool has_byte_tokens_in_vain() const {

@@ -106,18 +106,6 @@ std::string broken(const Rule& rule, std::string_view prefix, const Names& names
          in_layer(prefix, split(rule.condition, ' ').front()) + "\"";
 }
 
-uint32_t number(const gguf_context* header, const std::string& key) {
-  const int64_t id = gguf_find_key(header, key.c_str());
-  const bool is_number = id >= 0 && gguf_get_kv_type(header, id) == GGUF_TYPE_UINT32;
-  return is_number ? gguf_get_val_u32(header, id) : 0;
-}
-
-std::string architecture_of(const gguf_context* header) {
-  const int64_t id = gguf_find_key(header, "general.architecture");
-  const bool is_text = id >= 0 && gguf_get_kv_type(header, id) == GGUF_TYPE_STRING;
-  return is_text ? gguf_get_val_str(header, id) : "";
-}
-
 }  // namespace
 
 void add_tensor_names(const gguf_context* header, Names& names) {
@@ -126,8 +114,9 @@ void add_tensor_names(const gguf_context* header, Names& names) {
 }
 
 std::string missing_tensor(const gguf_context* header, const Names& names) {
-  const std::string architecture = architecture_of(header);
-  const bool has_further = number(header, architecture + ".nextn_predict_layers") > 0;
+  const std::string architecture = text_value(header, "general.architecture");
+  const bool has_further =
+      u32_value(header, architecture + ".nextn_predict_layers", 0) > 0;
   if (has_further && is_among(architecture, kWithFurther) &&
       names.count(std::string(kFirstNorm)) == 0) {
     return "has no tensor \"" + std::string(kFirstNorm) +
@@ -139,7 +128,7 @@ std::string missing_tensor(const gguf_context* header, const Names& names) {
     std::string problem = broken(rule, "", names);
     if (!problem.empty()) return problem;
   }
-  const uint32_t n_layers = number(header, architecture + ".block_count");
+  const uint32_t n_layers = u32_value(header, architecture + ".block_count", 0);
   for (const Rule& rule : kOfLayers) {
     if (!is_among(architecture, rule.architectures)) continue;
     for (uint32_t i = 0; i < n_layers; ++i) {
