@@ -41,6 +41,16 @@ std::string_view view(const char* text, int32_t n_text) {
   return {text == nullptr ? "" : text, static_cast<size_t>(n_text)};
 }
 
+// Returns a property of a token; `outside` for a token outside the vocabulary.
+template <class T, class Property>
+T of_token(const lh_model* model, int32_t token, T outside,
+           Property (*get)(const llama_vocab*, llama_token)) {
+  return value_or(outside, [&] {
+    const bool is_inside = deref(model, "model").contains(token);
+    return is_inside ? static_cast<T>(get(model->vocab(), token)) : outside;
+  });
+}
+
 }  // namespace
 
 void lh_backend_init(int32_t chain) {
@@ -205,42 +215,23 @@ const char* lh_model_chat_template(const lh_model* model) {
 }
 
 const char* lh_token_text(const lh_model* model, int32_t token) {
-  return value_or<const char*>(nullptr, [&]() -> const char* {
-    if (!deref(model, "model").contains(token)) return nullptr;
-    return llama_vocab_get_text(model->vocab(), token);
-  });
+  return of_token<const char*>(model, token, nullptr, llama_vocab_get_text);
 }
 
 float lh_token_score(const lh_model* model, int32_t token) {
-  return value_or(0.0F, [&] {
-    if (!deref(model, "model").contains(token)) return 0.0F;
-    return llama_vocab_get_score(model->vocab(), token);
-  });
+  return of_token(model, token, 0.0F, llama_vocab_get_score);
 }
 
 int32_t lh_token_attr(const lh_model* model, int32_t token) {
-  return value_or<int32_t>(-1, [&] {
-    if (!deref(model, "model").contains(token)) return -1;
-    return static_cast<int32_t>(llama_vocab_get_attr(model->vocab(), token));
-  });
+  return of_token(model, token, -1, llama_vocab_get_attr);
 }
 
 int32_t lh_token_is_eog(const lh_model* model, int32_t token) {
-  return value_or<int32_t>(0, [&] {
-    return deref(model, "model").contains(token) &&
-                   llama_vocab_is_eog(model->vocab(), token)
-               ? 1
-               : 0;
-  });
+  return of_token(model, token, 0, llama_vocab_is_eog);
 }
 
 int32_t lh_token_is_control(const lh_model* model, int32_t token) {
-  return value_or<int32_t>(0, [&] {
-    return deref(model, "model").contains(token) &&
-                   llama_vocab_is_control(model->vocab(), token)
-               ? 1
-               : 0;
-  });
+  return of_token(model, token, 0, llama_vocab_is_control);
 }
 
 // ---- text and tokens ----------------------------------------------------------------

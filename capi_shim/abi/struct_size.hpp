@@ -11,30 +11,22 @@ namespace lh {
 
 template <class T>
 inline constexpr const char* kStructName = nullptr;
-template <>
-inline constexpr const char* kStructName<lh_lora> = "lh_lora";
-template <>
-inline constexpr const char* kStructName<lh_adapters> = "lh_adapters";
-template <>
-inline constexpr const char* kStructName<lh_model_params> = "lh_model_params";
-template <>
-inline constexpr const char* kStructName<lh_embedder_params> = "lh_embedder_params";
-template <>
-inline constexpr const char* kStructName<lh_engine_params> = "lh_engine_params";
-template <>
-inline constexpr const char* kStructName<lh_sampling_params> = "lh_sampling_params";
-template <>
-inline constexpr const char* kStructName<lh_llguidance> = "lh_llguidance";
-template <>
-inline constexpr const char* kStructName<lh_score> = "lh_score";
-template <>
-inline constexpr const char* kStructName<lh_choice_paths> = "lh_choice_paths";
-template <>
-inline constexpr const char* kStructName<lh_thinking> = "lh_thinking";
-template <>
-inline constexpr const char* kStructName<lh_request> = "lh_request";
-template <>
-inline constexpr const char* kStructName<lh_run_params> = "lh_run_params";
+#define LH_STRUCT_NAME(T) \
+  template <>             \
+  inline constexpr const char* kStructName<T> = #T
+LH_STRUCT_NAME(lh_lora);
+LH_STRUCT_NAME(lh_adapters);
+LH_STRUCT_NAME(lh_model_params);
+LH_STRUCT_NAME(lh_embedder_params);
+LH_STRUCT_NAME(lh_engine_params);
+LH_STRUCT_NAME(lh_sampling_params);
+LH_STRUCT_NAME(lh_llguidance);
+LH_STRUCT_NAME(lh_score);
+LH_STRUCT_NAME(lh_choice_paths);
+LH_STRUCT_NAME(lh_thinking);
+LH_STRUCT_NAME(lh_request);
+LH_STRUCT_NAME(lh_run_params);
+#undef LH_STRUCT_NAME
 
 // Returns a zeroed struct with its size set.
 template <class T>
