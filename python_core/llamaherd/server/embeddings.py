@@ -17,7 +17,7 @@ from llamaherd.engine.core.argument import Argument
 from llamaherd.engine.core.declaration import options_of
 from llamaherd.engine.core.errors import code_of
 from llamaherd.server import schemas
-from llamaherd.server.errors import ApiError, bad_field, code_of_prompt, renamed
+from llamaherd.server.errors import ApiError, bad_field, of_text, renamed
 from llamaherd.server.fields import (
     FLAG,
     INTEGER,
@@ -172,9 +172,8 @@ def _check_all(errors: Sequence[str | None], name_of: Callable[[int], str]) -> N
     """Raise the error of the first text that failed, with its name."""
     for i, reason in enumerate(errors):
         if reason is not None:
-            name, code = name_of(i), code_of_prompt(code_of(reason))
-            param = name.partition("[")[0]
-            raise ApiError(400, f"{name}: {reason}", param=param, code=code)
+            name = name_of(i)
+            raise of_text(f"{name}: {reason}", code_of(reason), name.partition("[")[0])
 
 
 def _cut(vectors: Any, size: int, *, is_scaled: bool) -> NDArray[np.float32]:  # noqa: ANN401 - an array

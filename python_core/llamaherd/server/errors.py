@@ -194,9 +194,7 @@ def _of_failure(
     if reason.code == "constraint":
         param = reason.argument if reason.argument in names else None
         return ApiError(400, reason, param=param, code="invalid_value")
-    if reason.code in _OF_PROMPTS:
-        return ApiError(400, reason, param=_asks(names), code=_OF_PROMPTS[reason.code])
-    return ApiError(500, reason, code="generation_failed")
+    return of_text(reason, reason.code, _asks(names))
 
 
 def _reason(error: GenerationError) -> Failure:
@@ -204,9 +202,11 @@ def _reason(error: GenerationError) -> Failure:
     return reason if isinstance(reason, Failure) else Failure(str(reason))
 
 
-def code_of_prompt(code: str | None) -> str:
-    """Return the code of the server's error for a prompt or text that failed."""
-    return _OF_PROMPTS.get(code or "", "invalid_prompt")
+def of_text(message: str, code: str | None, param: str) -> ApiError:
+    """Return the error of a prompt or text that failed with a code of `Failure`."""
+    if code in _OF_PROMPTS:
+        return ApiError(400, message, param=param, code=_OF_PROMPTS[code])
+    return ApiError(500, message, code="generation_failed")
 
 
 def retry_after(wait_s: float) -> tuple[tuple[str, str], ...]:

@@ -154,7 +154,8 @@ def _tokens_of(stats: Stats | EmbedStats) -> dict[str, int]:
     if isinstance(stats, EmbedStats):
         return {
             "prompt": stats.n_text_tokens,
-            "reused": stats.n_text_tokens - stats.n_tokens,
+            # Texts whose vectors failed were computed, but are not counted as texts.
+            "reused": max(0, stats.n_text_tokens - stats.n_tokens),
         }
     return {
         "prompt": stats.n_prompt_tokens,

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import base64
 import json
+import math
 import re
+from array import array
 from typing import TYPE_CHECKING, Any
 
 import llamaherd as lh
@@ -13,6 +15,7 @@ import openai
 import pytest
 import tiny_models
 from llamaherd.coding.annotation.codebook_file import codebook_yaml
+from llamaherd.engine.native.embedder import NativeEmbedder
 from served import NAME, served
 
 if TYPE_CHECKING:
@@ -109,6 +112,22 @@ def test_a_text_is_cut_as_in_vllms_api(real: Client) -> None:
     long = {"input": "a " * 600}
     cut = _ok(real, "/v1/embeddings", {**long, "truncate_prompt_tokens": -1})
     assert cut["data"] == _ok(real, "/v1/embeddings", {**long, "truncate": True})["data"]
+
+
+def test_a_vector_that_cannot_be_computed_is_the_servers_fault(
+    real: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = NativeEmbedder.run
+
+    def without_numbers(embedder: NativeEmbedder, texts: Any) -> Any:
+        return array("f", [math.nan] * len(run(embedder, texts)))
+
+    monkeypatch.setattr(NativeEmbedder, "run", without_numbers)
+    status, got = real.post("/v1/embeddings", {"input": ["one", "two"]})
+    assert (status, got["error"]["code"]) == (500, "generation_failed")
+    assert got["error"]["message"].startswith("input[0]: the vector")
+    status, got = real.post("/v1/embeddings", {"input": ["one", "two " * 600]})
+    assert (status, got["error"]["code"]) == (400, "context_length_exceeded")
 
 
 # ---- scores and labels ----
