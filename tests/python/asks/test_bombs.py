@@ -107,6 +107,16 @@ def test_a_text_that_is_forced_for_too_long_is_refused_before_it_runs(
         ctx.submit("x", regex="a{2000000000}", max_tokens=4)
 
 
+def test_a_constraint_that_fails_while_it_runs_is_named(ctx: lh.Context) -> None:
+    options: dict[str, Any] = {"regex": "[xy]a{2000000000}", "max_tokens": 4}
+    result = lh.generate_parallel(ctx, ["x"], **options)[0]
+    assert result.error_code == "constraint"
+    assert str(result.error).startswith("regex: it needs more states than are kept")
+    with pytest.raises(lh.GenerationError, match="regex: it needs more states") as caught:
+        ctx.submit("x", **options).result()
+    assert caught.value.code == "constraint"
+
+
 def test_of_several_constraints_only_the_bomb_fails(ctx: lh.Context) -> None:
     results = lh.generate_parallel(
         ctx,

@@ -126,7 +126,7 @@ def test_a_vector_that_cannot_be_computed_is_the_servers_fault(
     status, got = real.post("/v1/embeddings", {"input": ["one", "two"]})
     assert (status, got["error"]["code"]) == (500, "generation_failed")
     assert got["error"]["message"].startswith("input[0]: the vector")
-    status, got = real.post("/v1/embeddings", {"input": ["one", "two " * 600]})
+    status, got = real.post("/v1/embeddings", {"input": "two " * 600})
     assert (status, got["error"]["code"]) == (400, "context_length_exceeded")
 
 

@@ -179,8 +179,8 @@ class Group:
     def ended(self, i: int, output: Output, now_s: float) -> None:
         """Record the output of request i."""
         reason = output.message
-        is_failure = isinstance(reason, Failure) and not reason.argument
-        if is_failure and code_of(reason) == "constraint":
+        is_unnamed = isinstance(reason, Failure) and not reason.argument
+        if is_unnamed and code_of(reason) == "constraint":
             named = constraint_failure(self.requests[i].sampling, reason)
             output = replace(output, message=named)
         cost = output.cost + self._charged.pop(i, NO_COST)
