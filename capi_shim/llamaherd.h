@@ -50,7 +50,7 @@ typedef enum lh_status {
   LH_NO_SPACE = 5,     /* no free sequence id or not enough free KV cells at the moment */
   LH_DECODE_ERROR = 6, /* llama_decode rejected the batch; no client advanced */
   LH_ABORTED = 7,      /* lh_engine_abort was called; clients keep their results */
-  LH_SAMPLER_ERROR = 8, /* a sampler could not be created, e.g. for an invalid grammar */
+  LH_SAMPLER_ERROR = 8, /* a sampler's settings allow no answer, e.g. its grammar */
   LH_INTERNAL = 9,      /* an internal exception; the message contains its text */
   LH_FORKED = 10        /* the process was forked after a model was loaded */
 } lh_status;

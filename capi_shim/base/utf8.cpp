@@ -20,8 +20,7 @@ size_t utf8_complete_prefix(const char* data, size_t size) noexcept {
   // A character has at most four bytes, so an incomplete character starts in the last
   // three bytes.
   for (size_t back = 1; back <= 3 && back <= size; ++back) {
-    const auto byte = static_cast<uint8_t>(data[size - back]);
-    if ((byte & 0xC0U) == 0x80U) continue;
+    if (continues_character(data[size - back])) continue;
     return read_utf8({data + size - back, back}).complete ? size : size - back;
   }
   return size;

@@ -8,6 +8,11 @@
 
 namespace lh {
 
+// Tests whether a byte continues a character, instead of starting one.
+constexpr bool continues_character(char byte) noexcept {
+  return (static_cast<uint8_t>(byte) & 0xC0U) == 0x80U;
+}
+
 // Decoder of one byte at a time, for well-formed UTF-8 as defined in table 3-7 of the
 // Unicode standard.
 class Utf8Decoder {

@@ -11,6 +11,7 @@
 
 #include "guard.hpp"
 #include "large_stack.hpp"
+#include "utf8.hpp"
 
 namespace lh {
 namespace {
@@ -160,7 +161,7 @@ std::vector<int32_t> Vocabulary::cut_start(std::string_view text) const {
   constexpr size_t kDropped = 4;  // the last 1/kDropped of the tokens are dropped
   if (text.size() <= kLong) return model.tokenize_inside(text);
   size_t n_bytes = kLong;
-  while (n_bytes > 0 && (static_cast<uint8_t>(text[n_bytes]) & 0xC0U) == 0x80U) --n_bytes;
+  while (n_bytes > 0 && continues_character(text[n_bytes])) --n_bytes;
   std::vector<int32_t> tokens = model.tokenize_inside(text.substr(0, n_bytes));
   tokens.resize(tokens.size() - tokens.size() / kDropped);
   return tokens;

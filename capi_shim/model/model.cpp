@@ -11,6 +11,7 @@
 #include "llama_compat.hpp"
 #include "log.hpp"
 #include "openmp.hpp"
+#include "utf8.hpp"
 
 using lh::Error;
 
@@ -58,10 +59,6 @@ bool is_markup(std::string_view text) {
   return text.size() > 1 && std::any_of(text.begin(), text.end(), [](char c) {
            return c > ' ' && c < '\x7F' && std::isalnum(static_cast<uint8_t>(c)) == 0;
          });
-}
-
-bool continues_character(char byte) {
-  return (static_cast<uint8_t>(byte) & 0xC0U) == 0x80U;
 }
 
 // Returns the array of GPU shares that libllama reads; empty if the caller passed no
@@ -201,7 +198,7 @@ std::vector<std::string_view> lh_model::cut_defined(std::string_view text) const
   for (size_t i = 0; i < text.size() && !defined_texts_.empty(); ++i) {
     if (defined_texts_.match(text.substr(i)) == 0) continue;
     size_t end = i + 1;  // after its first character
-    while (end < text.size() && continues_character(text[end])) ++end;
+    while (end < text.size() && lh::continues_character(text[end])) ++end;
     parts.push_back(text.substr(start, end - start));
     start = end;
   }

@@ -5,6 +5,7 @@
 
 #include "guard.hpp"
 #include "large_stack.hpp"
+#include "utf8.hpp"
 
 namespace lh {
 namespace {
@@ -28,7 +29,7 @@ size_t character_size(std::string_view text) {
   const auto lead = static_cast<uint8_t>(text[0]);
   const size_t n = lead < 0xC0 ? 1 : lead < 0xE0 ? 2 : lead < 0xF0 ? 3 : 4;
   for (size_t i = 1; i < n; ++i) {
-    if (i >= text.size() || (static_cast<uint8_t>(text[i]) & 0xC0U) != 0x80U) return 1;
+    if (i >= text.size() || !continues_character(text[i])) return 1;
   }
   return n;
 }

@@ -7,6 +7,7 @@
 #include "grammar_matcher.hpp"
 #include "guard.hpp"
 #include "prepared.hpp"
+#include "utf8.hpp"
 
 namespace lh {
 namespace {
@@ -88,7 +89,7 @@ void require_start(const Constraint& constraint) {
 }
 
 SamplerPtr checked(llama_sampler* sampler) {
-  if (sampler == nullptr) throw Error(LH_SAMPLER_ERROR, "a sampler could not be made");
+  if (sampler == nullptr) throw Error(LH_INTERNAL, "a sampler could not be made");
   return SamplerPtr(sampler);
 }
 
@@ -426,9 +427,7 @@ bool Sampler::is_whole(const std::vector<int32_t>& tokens, size_t n_bytes) const
 std::string Sampler::why_stuck(const std::string& text) const {
   constexpr size_t kShown = 40;
   size_t start = text.size() > kShown ? text.size() - kShown : 0;
-  while (start < text.size() && (static_cast<uint8_t>(text[start]) & 0xC0U) == 0x80U) {
-    ++start;
-  }
+  while (start < text.size() && continues_character(text[start])) ++start;
   const std::string after = " after \"" + text.substr(start) + "\"";
   if (!constraint_) {
     return "no token may come" + after + ": logit_bias" +
