@@ -21,6 +21,7 @@ import click
 
 from llamaherd.cli.kinds import merged_variables, type_of
 from llamaherd.cli.wording import terms_of_command
+from llamaherd.engine.core.errors import BadArgumentError
 from llamaherd.engine.core.words import spoken_in
 
 if TYPE_CHECKING:
@@ -119,7 +120,10 @@ class _Declared(click.Command):
     def invoke(self, ctx: click.Context) -> Any:  # noqa: ANN401 - types of click
         """Run the command."""
         with spoken_in(terms_of_command(self)):
-            return super().invoke(ctx)
+            try:
+                return super().invoke(ctx)
+            except BadArgumentError as error:
+                raise error.moved(argument=_flag_that_set(ctx, error)) from None
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the options by section; options without a section are last."""
@@ -141,6 +145,25 @@ class _Declared(click.Command):
             with formatter.section(_EXAMPLES):
                 formatter.write("".join(f"{line}\n" for line in self._examples))
         super().format_epilog(ctx, formatter)
+
+
+def _flag_that_set(ctx: click.Context, error: BadArgumentError) -> str:
+    """Return the option that sets the argument of an error; else the argument's name."""
+    name = error.argument.rpartition(" ")[2]  # without the table of a key
+    if error.file is not None or not name:
+        return error.argument
+    for setting in ctx.params.get("settings") or ():
+        key = setting.partition("=")[0].strip()
+        if key.rpartition(".")[2] == name:
+            return f"--set {key}"
+    is_file = str(ctx.params.get("input")).lower().endswith(".toml")  # it has the others
+    for param in ctx.command.params:
+        is_named = str(param.name).rpartition("__")[2] == name
+        source = ctx.get_parameter_source(str(param.name))
+        is_given = source is click.core.ParameterSource.COMMANDLINE
+        if is_named and isinstance(param, click.Option) and (is_given or not is_file):
+            return max(param.opts, key=len)
+    return error.argument
 
 
 class Command(_Declared):

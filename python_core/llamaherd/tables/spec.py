@@ -78,7 +78,8 @@ class RunSpec(RunKeys):
         problem = "cannot be combined with annotate: a codebook makes the prompts"
         for key, name in CHAT_KEYS.items():
             is_set = getattr(self, key) not in (None, False)
-            yield is_set and not self.chat, key, "needs chat = true", "missing"
+            needs_chat = "needs chat = true (--chat)"
+            yield is_set and not self.chat, key, needs_chat, "missing"
             is_idle = is_annotate and name not in AnnotateOptions.declared
             yield is_set and is_idle, key, problem, "not_together"
         problem = "= true cannot be combined with embed, which has no prompts"
@@ -171,7 +172,8 @@ class RunSpec(RunKeys):
             return codebook_from(path)
         except OSError as error:
             raise ArgumentError(
-                f"codebook {checks.shown(path)} cannot be read: {error.strerror}",
+                f"{checks.shown(path)} cannot be read: {error.strerror}",
+                argument="codebook",
                 code="unreadable",
             ) from None
 

@@ -215,7 +215,7 @@ def _no_server(monkeypatch: pytest.MonkeyPatch) -> None:
         (["--set", "context.rope_freq_base=-1"], "rope_freq_base must be"),
         (["--set", "model.use_mmap=3"], "use_mmap must be"),
         (["--set", "model.n_gpu_layers=all"], "n_gpu_layers must be"),
-        (["--memory", "1GB", "--tensor-split", "nan"], "tensor_split must be"),
+        (["--memory", "1GB", "--tensor-split", "nan"], "--tensor-split must"),
     ],
 )
 def test_wrong_values_end_the_server_at_its_start(

@@ -87,10 +87,10 @@ def test_what_does_not_go(
     tiny_path: Callable[[str], Path], capfd: pytest.CaptureFixture[str]
 ) -> None:
     assert annotate(tiny_path, "--until", "50") == 2
-    assert "embeddings must be a model for embeddings" in capfd.readouterr().err
+    assert "--embedding-model must be a model for embeddings" in capfd.readouterr().err
     assert annotate(tiny_path, *STEPS, "no.gguf", "--shard", "1/2") == 2
-    assert "[annotate] until selects texts from all rows" in capfd.readouterr().err
+    assert "--until selects texts from all rows" in capfd.readouterr().err
     assert annotate(tiny_path, "--larger", "no.gguf", "--shard", "1/2") == 2
-    assert "[annotate] larger selects texts from all rows" in capfd.readouterr().err
+    assert "--larger selects texts from all rows" in capfd.readouterr().err
     assert annotate(tiny_path, *STEPS, "no.gguf") != 0
     assert "embeddings names no file" in capfd.readouterr().err

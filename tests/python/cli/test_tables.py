@@ -291,7 +291,7 @@ def test_a_wrong_key_of_the_context_is_status_2(
     run = ["run", "in.csv", "-m", str(tiny_path("llama"))]
     assert main([*run, "--set", f"context.{setting}"]) == 2
     name = setting.partition("=")[0]
-    assert capsys.readouterr().err.startswith(f"llamaherd: [context] {name} must be")
+    assert capsys.readouterr().err.startswith(f"llamaherd: --set context.{name} must")
 
 
 def test_what_fails_while_at_it_is_status_1(
