@@ -5,24 +5,21 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from llamaherd.calls.asks.options import CHAT_DEFAULTS, EmbedOptions, GenerateOptions
-from llamaherd.calls.asks.settings import help_of
+from llamaherd.calls.asks.options import CHAT_DEFAULTS, GenerateOptions
 from llamaherd.cli.conventions import ExitStatus, failed
-from llamaherd.cli.model_flags import gpu_page, load_model, take_gpu_options
-from llamaherd.cli.page import command
-from llamaherd.cli.run import declared_flags
+from llamaherd.cli.model_flags import N_THREADS, gpu_page, load_model, take_gpu_options
+from llamaherd.cli.page import command, declared_flags
 from llamaherd.engine.core.plain import DuplicateKeyError, read_json
-from llamaherd.engine.core.sampling import SamplingParams
+from llamaherd.tables.spec_keys import RunKeys
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from llamaherd.engine.model.model import Model
 
-_WORDS = {
-    "max_tokens": f"Default {CHAT_DEFAULTS['max_tokens']}.",
-    **{name: str(SamplingParams.declared[name].flag) for name in ("temperature", "seed")},
-}
+_OF_CHATS = ("system", "thinking", "variables")
+_OF_ANSWERS = ("max_tokens", "temperature", "seed")
+_WORDS = {"max_tokens": f"Default {CHAT_DEFAULTS['max_tokens']}."}
 
 
 @command(
@@ -37,16 +34,14 @@ If stdin is not a terminal, each of its lines is a question; answers without tho
 written to stdout.
 
 Answers:
-  --system TEXT  {help_of(GenerateOptions, "system").split(".")[0]}.
-  --thinking N|on|off  {help_of(GenerateOptions, "thinking")}
-  --var NAME=VALUE... -> variables  {help_of(GenerateOptions, "variables")}
-{declared_flags("", GenerateOptions, words=_WORDS)}
+{declared_flags(RunKeys, _OF_CHATS, words=dict.fromkeys(_OF_CHATS, ""))}
+{declared_flags(GenerateOptions, _OF_ANSWERS, words=_WORDS)}
   --set KEY=VALUE... -> more  Any other option of llamaherd.chat, such as top_p=0.9.
   --continue FILE -> saved  Continue a conversation that /save wrote.
 
 Computation:
   --n-ctx N  Maximum tokens of the conversation. Default: as needed.
-  --n-threads N  {help_of(EmbedOptions, "n_threads", "Default: the physical cores.")}
+{N_THREADS}
 {gpu_page()}
 Examples:
   llamaherd chat SmolLM2

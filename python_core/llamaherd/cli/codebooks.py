@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from llamaherd.calls.asks.annotate_options import CALIBRATE, METHODS, AnnotateOptions
-from llamaherd.calls.asks.settings import help_of
+from llamaherd.calls.asks.annotate_options import AnnotateOptions
 from llamaherd.cli.model_flags import MODEL, gpu_page, load_model, take_gpu_options
-from llamaherd.cli.page import Commands
+from llamaherd.cli.page import Commands, declared_flags
 from llamaherd.cli.tables import shown_warnings
 from llamaherd.engine.core.errors import ArgumentError
 from llamaherd.engine.core.files import check_free, write_new
+from llamaherd.tables.spec_keys import RunKeys
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -92,9 +92,8 @@ Options:
       once for each codebook. [required]
   -m, --model MODEL... -> models  {MODEL} May be given several times. [required]
   --measure {_MEASURES}  Measure. Default: mae for a scale of numbers, otherwise accuracy.
-  --chat  {help_of(AnnotateOptions, "chat")}
-  --method {"|".join(METHODS)}  {help_of(AnnotateOptions, "method")}
-  --calibrate {"|".join(filter(None, CALIBRATE))}  {help_of(AnnotateOptions, "calibrate")}
+{declared_flags(RunKeys, ("chat",))}
+{declared_flags(AnnotateOptions, ("method", "calibrate"))}
   --journal FILE  Store answers; compute only new ones.
   -o, --out FILE.json  Store the comparison.
 {_OVERWRITE}

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from llamaherd.engine.model.model import Model
 
 MODEL = "A GGUF file, hf:owner/repo, ollama:name, or a name in the cache."
+N_THREADS = "  --n-threads N  Number of threads. Default: the physical cores."
 GPU_NAMES = ("n_gpu_layers", "split_mode", "main_gpu", "tensor_split")
 
 

@@ -15,17 +15,22 @@ from __future__ import annotations
 
 import difflib
 import re
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from llamaherd.cli.kinds import merged_variables, type_of
 from llamaherd.cli.wording import terms_of_command
+from llamaherd.engine.core import values
+from llamaherd.engine.core.declaration import REQUIRED, options_of
 from llamaherd.engine.core.errors import BadArgumentError
 from llamaherd.engine.core.words import spoken_in
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Collection, Mapping
+
+    from llamaherd.engine.core.declaration import Option, Options
 
 _TITLE = re.compile(r"([A-Z].*):")
 _FLAG = re.compile(r"  (-\S.*?)  +(\S.*)")
@@ -198,6 +203,53 @@ class Commands(_Declared, click.Group):
             hint = f" Did you mean {' or '.join(map(repr, near))}?" if near else ""
             ctx.fail(f"No such command {args[0]!r}.{hint}")
         return super().resolve_command(ctx, args)
+
+
+def declared_flags(
+    options: type[Options],
+    names: Collection[str] | None = None,
+    *,
+    table: str = "",
+    section: str = "",
+    words: Mapping[str, str] = MappingProxyType({}),
+    has_defaults: bool = False,
+) -> str:
+    """Return the lines of a page for declared options, in the order of declaration.
+
+    The options are those of `names`, or else those of a section whose declaration has
+    words for a flag (`Option.flag`); `words` replaces these words. `table` is the table
+    of the run file that has the options. `has_defaults` shows the defaults.
+    """
+    lines = []
+    for name, option in options_of(options).items():
+        is_in_section = option.facts.get("section", "") == section
+        if name not in names if names else option.flag is None or not is_in_section:
+            continue
+        key = f"{table}__{name}" if table else name
+        text = f"{option.facts.get('flag_help', option.sentence)} "
+        text += words.get(name, option.flag or "")
+        if has_defaults and option.default not in (None, False, REQUIRED):
+            text += f" [default: {option.default}]"
+        target = f"not {key}" if option.default is True else key
+        lines.append(f"  {_flag_of(option)} -> {target}  {text.strip()}")
+    return "\n".join(lines)
+
+
+def _flag_of(option: Option) -> str:
+    """Return the flag of an option, with the word for its values."""
+    kind, is_negated = option.kind, option.default is True
+    name = f"--{'no-' if is_negated else ''}{option.name.replace('_', '-')}"
+    flag = str(option.facts.get("flag_name", name))
+    if "metavar" in option.facts:
+        return f"{flag} {option.facts['metavar']}"
+    if isinstance(kind, values.Whole):
+        return f"{flag} N>={max(0, kind.low)}"
+    if isinstance(kind, values.Real):
+        return f"{flag} X"
+    if isinstance(kind, values.Choice):
+        return f"{flag} {'|'.join(c for c in kind.choices if isinstance(c, str))}"
+    is_switch = isinstance(kind, values.Flag) or option.default is False
+    return flag if is_switch else f"{flag} TEXT"
 
 
 def command(usage: str, page: str) -> Callable[[Callable[..., Any]], Command]:

@@ -8,12 +8,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from llamaherd.calls.asks.options import ClassifyOptions
-from llamaherd.calls.asks.settings import help_of
 from llamaherd.cli.model_flags import MODEL, gpu_page, load_model, take_gpu_options
-from llamaherd.cli.page import command
+from llamaherd.cli.page import command, declared_flags
 from llamaherd.cli.tables import shown_warnings
 from llamaherd.engine.core.errors import ArgumentError
 from llamaherd.engine.core.progress import say
+from llamaherd.tables.spec_keys import RunKeys
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -48,17 +48,13 @@ Question and model:
   -m, --model MODEL  {MODEL} [required]
   --labels A B  Names of both texts. Default A B.
   --layout FILE  Prompt with {{question}}, {{first}}, {{second}}.
-  --chat  {help_of(ClassifyOptions, "chat")}
-  --system TEXT  {help_of(ClassifyOptions, "system")}
-  --thinking N|on|off  {help_of(ClassifyOptions, "thinking", "Needs --chat.")}
-  --var NAME=VALUE... -> variables  {help_of(ClassifyOptions, "variables")}
-      May be given several times.
+{declared_flags(RunKeys, ("chat", "system", "thinking", "variables"))}
 
 How pairs are drawn and computed:
   --n-pairs N  Number of pairs. Default: 6 per text.
   --design adaptive|random  How pairs are drawn after two random cycles.
       [default: adaptive]
-  --n-thoughts N  {help_of(ClassifyOptions, "n_thoughts")}
+{declared_flags(ClassifyOptions, ("n_thoughts",))}
   --seed SEED  Seed of the design. Default 1234.
   --level X  Confidence level. [default: 0.95]
   --journal FILE  File of results, so that only missing results are computed.

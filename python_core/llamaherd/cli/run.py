@@ -6,58 +6,24 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from llamaherd.calls.asks.annotate_options import AnnotateOptions
-from llamaherd.calls.asks.options import ClassifyOptions, EmbedOptions, GenerateOptions
-from llamaherd.calls.asks.settings import help_of
-from llamaherd.cli.model_flags import MODEL, gpu_page
-from llamaherd.cli.page import Command, command
+from llamaherd.cli.model_flags import MODEL, N_THREADS, gpu_page
+from llamaherd.cli.page import Command, command, declared_flags
 from llamaherd.cli.tables import ended, run_table, shown_warnings
-from llamaherd.engine.core import values
-from llamaherd.engine.core.declaration import options_of
+from llamaherd.tables.spec_keys import CHAT_KEYS, TASK_TABLES, RunKeys
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from llamaherd.engine.core.declaration import Option, Options
     from llamaherd.tasks.task import Kind
 
-
-_TABLES = """
+_OUTPUT = f"""
 Tables:
-  -o, --out FILE -> output  .csv, .tsv, .jsonl, .ndjson (also with .gz or .zst) or
-      .parquet. Default: stdout, in JSON lines if INPUT is JSON lines, otherwise in CSV.
+{declared_flags(RunKeys, section="tables")}
   --overwrite  Replace an output that llamaherd did not write, or that was changed.
-  --encoding NAME  Encoding of CSV and JSON lines. Default utf-8.
-  --delimiter CHAR  Delimiter of CSV. Default: comma. In .tsv it is a tab.
-  --no-header -> not header  The first row of CSV is no header: columns are column_1,
-      column_2 and so on; a single column is text.
-  --limit N  Read only the first N rows.
-  --prefix TEXT  Prefix of the names of new columns.
-  --spreadsheet  Write CSV whose cells spreadsheets do not read as formulas.
-"""
-_ASKED = f"""
-Model and prompts:
-  -m, --model MODEL -> model__path  {MODEL}
-  --column NAME  Column with the texts. Default "text".
-"""
-_PROMPTS = f"""
-  --prompt TEXT  Prompt, with {{column}} for a value of the row. Replaces --column.
-  --chat  {help_of(GenerateOptions, "chat")}
-"""
-_SYSTEM = f"""
-  --system TEXT  {help_of(GenerateOptions, "system", "Needs --chat.")}
-  --answer-prefix TEXT  {help_of(GenerateOptions, "prefix")}
-"""
-_CHAT = f"""
-  --thinking N|on|off  {help_of(GenerateOptions, "thinking", "Needs --chat.")}
-  --var NAME=VALUE... -> variables  {help_of(GenerateOptions, "variables")}
-      May be given several times.
-  --template FILE -> chat_template  {help_of(GenerateOptions, "template")}
-  --merge-system  {help_of(GenerateOptions, "merge_system")}
 """
 _COMPUTATION = f"""
 Computation:
-  --n-threads N  {help_of(EmbedOptions, "n_threads", "Default: the physical cores.")}
+{N_THREADS}
   --deterministic  Make answers bit-identical, independent of other rows; slower.
   --cluster ADDRESS  Address of a Ray cluster: auto, host:port, ray://... or local.
   --set KEY=VALUE... -> settings  Any other key of the TOML file, such as
@@ -68,12 +34,9 @@ _AT_ONCE = """
       for the machine.
   --n-ctx N -> context__n_ctx  Tokens in the KV cache. Default: as needed.
 """
-_JOURNAL = help_of(
-    GenerateOptions, "journal", "Default OUTPUT.journal; '' for no journal."
-)
 _PARTS = f"""
 Journal, and parts of a run:
-  --journal FILE  {_JOURNAL}
+{declared_flags(RunKeys, section="journal")}
   --shard I/N  Answer one of N parts into its journal, for `llamaherd merge`.
   --save FILE.toml  Only write a description of the run, for `llamaherd run FILE.toml`.
   --show-prompt  Only print the prompt of the first row, as the model reads it.
@@ -86,82 +49,57 @@ computed; 130 Ctrl-C or 143 SIGTERM: the same command continues the run.
 """
 
 
-def declared_flags(
-    table: str,
-    options: type[Options],
-    *,
-    words: Mapping[str, str] | None = None,
-    section: str = "",
-) -> str:
-    """Return the lines of a page for declared options, in the order of declaration.
-
-    Options get a flag if `words` has words that their help adds, or by default if their
-    declaration has (`Option.flag`). `section` is the fact of that name of an option, and
-    `table` the table of the run file that the options belong to.
-    """
-    declared = options_of(options)
-    if words is None:
-        words = {
-            n: option.flag for n, option in declared.items() if option.flag is not None
-        }
-    where = f"{table}__" if table else ""
-    return "\n".join(
-        f"  {_flag_of(option)} -> {where}{name}  {option.sentence} {words[name]}".rstrip()
-        for name, option in declared.items()
-        if name in words and option.facts.get("section", "") == section
-    )
-
-
-def _flag_of(option: Option) -> str:
-    """Return the flag of an option, with the word for its values."""
-    flag = option.facts.get("flag_name", f"--{option.name.replace('_', '-')}")
-    kind = option.kind
-    if isinstance(kind, values.Whole):
-        return f"{flag} N>={max(0, kind.low)}"
-    if isinstance(kind, values.Real):
-        return f"{flag} X"
-    if isinstance(kind, values.Choice):
-        return f"{flag} {'|'.join(c for c in kind.choices if isinstance(c, str))}"
-    if isinstance(kind, values.Flag) or option.default is False:
-        return str(flag)
-    return f"{flag} {option.facts.get('metavar', 'TEXT')}"
-
-
-def labels_flag(key: str, options: type[Options], name: str) -> str:
-    """Return the line of a page for `--labels`, which sets a key of the run file."""
-    words = "Or a file with one label per line."
-    return f"  --labels A,B,C -> {key}  {help_of(options, name, words)}"
-
-
 class TableCommand(Command):
-    """A command that runs a task on each row of a table."""
+    """A command that runs a task on each row of a table.
+
+    `sections` are the titles of the sections of its help for the options of the task.
+    """
 
     def __init__(
         self,
         name: str,
         task: Kind | None,
         about: str,
-        flags: str,
         examples: str,
-        *,
-        needed: Mapping[str, str] | None = None,
-        prompts: bool = True,
-        system: bool = True,
+        sections: Mapping[str, str],
     ) -> None:
-        self._task, self._needed = task, needed or {}
-        asked = [_PROMPTS, _SYSTEM if system else "", _CHAT] if prompts else []
-        at_once = [_AT_ONCE] if prompts else []
-        parts = [about, _TABLES, _ASKED, *asked, _COMPUTATION, *at_once, _PARTS]
-        page = "\n".join(
-            [*parts, gpu_page("model__"), flags, "Examples:", examples.strip("\n"), _EXIT]
-        )
+        self._task = task
+        table = task or "sampling"
+        options = TASK_TABLES[table]
+        prompts = [
+            key
+            for key, option in RunKeys.declared.items()
+            if option.facts.get("section") == "prompts"
+            and (key == "column" or CHAT_KEYS.get(key, "chat") in options.declared)
+        ]
+        asked = f"""
+Model and prompts:
+  -m, --model MODEL -> model__path  {MODEL}
+{declared_flags(RunKeys, prompts)}
+"""
+        parts = [
+            about,
+            _OUTPUT,
+            asked,
+            _COMPUTATION,
+            _AT_ONCE if "chat" in prompts else "",
+        ]
+        parts += [_PARTS, gpu_page("model__")]
+        keys = [declared_flags(RunKeys, section=table)]
+        for section, title in sections.items():
+            keys.append(declared_flags(options, table=table, section=section))
+            parts += [f"\n{title}:", *keys]
+            keys = []
+        page = "\n".join([*parts, "\nExamples:", examples.strip("\n"), _EXIT])
         super().__init__(f"{name} INPUT", page, unset=None, callback=self._start)
+        of_task = {f"{table}__{key}" for key in options.needed}
+        self._needed = [x for x in self.params if x.name in {*of_task, "codebook"}]
 
     def _start(self, **options: Any) -> int:  # noqa: ANN401 - of click
         is_file = options["input"].lower().endswith(".toml")
-        for key, flag in self._needed.items():
-            if options[key] is None and not is_file:
-                raise click.UsageError(f"Missing option '{flag}'.")
+        for param in self._needed:
+            if options[str(param.name)] is None and not is_file:
+                raise click.MissingParameter(param=param)
         return run_table(self._task, options)
 
 
@@ -179,11 +117,6 @@ annotate or embed.
 A journal next to the output stores finished rows: after a crash, kill -9 or Ctrl-C the
 same command continues the run.
 """,
-    f"""
-Answers:
-{labels_flag("sampling__choices", GenerateOptions, "choices")}
-{declared_flags("sampling", GenerateOptions)}
-""",
     """
   llamaherd run texts.csv -m model.gguf --prompt "Label this: {text}" -o out.csv
   llamaherd run in.parquet -m hf:owner/repo --schema form.json -o out.parquet
@@ -191,6 +124,7 @@ Answers:
   llamaherd run texts.csv -m model.gguf -o out.csv --save run.toml
   llamaherd run run.toml --shard 1/50 --journal /tmp/1.journal
 """,
+    {"": "Answers"},
 )
 
 
@@ -206,11 +140,6 @@ before normalization), p_LABEL for each label, and error. With --thinking N, the
 thinks first; this adds thinking, n_thinking_tokens, thinking_complete. --n-thoughts K
 also adds between, the standard deviation over the thoughts.
 """,
-    f"""
-Labels:
-{labels_flag("classify__labels", ClassifyOptions, "labels")}
-{declared_flags("classify", ClassifyOptions)}
-""",
     """
   llamaherd classify news.csv -m model.gguf --labels Sports,Politics \\
     --prompt "{text} Topic:" -o out.csv
@@ -219,7 +148,7 @@ Labels:
   llamaherd classify news.csv -m thinker.gguf --labels Sports,Politics --chat \\
     --thinking 256 --n-thoughts 5 --prompt "Which topic? {text}" -o out.csv
 """,
-    needed={"classify__labels": "--labels"},
+    {"": "Labels"},
 )
 
 
@@ -239,14 +168,6 @@ thinking_complete. --n-thoughts K also adds between, the deviation over the thou
 --until or --larger adds step, the step that labelled the row (model, head or unsure).
 `annotate` in Python returns the same columns.
 """,
-    f"""
-How texts are coded:
-  --codebook FILE.yaml  The codebook, or ready:NAME, see `llamaherd codebooks ready`.
-{declared_flags("annotate", AnnotateOptions)}
-
-Many texts, in steps:
-{declared_flags("annotate", AnnotateOptions, section="steps")}
-""",
     """
   llamaherd annotate texts.csv --codebook topics.yaml -m model.gguf -o out.csv
   llamaherd annotate texts.csv --codebook topics.yaml -m model.gguf --evidence \\
@@ -260,8 +181,7 @@ Many texts, in steps:
   llamaherd annotate million.parquet --codebook topics.yaml -m model.gguf \\
     --until 5000 --embedding-model encoder.gguf -o out.parquet
 """,
-    needed={"codebook": "--codebook"},
-    system=False,
+    {"": "How texts are coded", "steps": "Many texts, in steps"},
 )
 
 
@@ -273,15 +193,11 @@ Compute a vector (embedding) for each text of a table.
 
 New columns: embedding, a list of numbers (in CSV and JSON lines a JSON array), and error.
 """,
-    f"""
-Vectors:
-{declared_flags("embed", EmbedOptions)}
-""",
     """
   llamaherd embed texts.parquet -m all-MiniLM-L6-v2.F16.gguf -o vectors.parquet
   llamaherd embed in.csv -m model.gguf --column body --truncate -o out.parquet
 """,
-    prompts=False,
+    {"": "Vectors"},
 )
 
 

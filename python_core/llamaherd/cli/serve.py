@@ -11,7 +11,7 @@ from typing import Any
 import click
 
 from llamaherd.cli.conventions import ExitStatus, failed, warn
-from llamaherd.cli.model_flags import gpu_page
+from llamaherd.cli.model_flags import N_THREADS, gpu_page
 from llamaherd.cli.page import command
 from llamaherd.cli.serve_run import (
     check_goes_with_several,
@@ -125,7 +125,7 @@ Prompts at once, and limits:
   --n-seq-max N  Maximum number of concurrent prompts. Default: chosen for the machine.
   --n-ctx N  Tokens of prompts and answers in the KV cache. Default: as needed by the
       requests, within half of the free memory.
-  --n-threads N  Number of threads. Default: the physical cores.
+{N_THREADS}
   --deterministic  Make answers bit-identical, independent of other requests; slower.
   --set KEY=VALUE... -> settings  An argument of Model or Context, such as
       context.type_k=q8_0 or model.use_mlock=true. May be given several times.

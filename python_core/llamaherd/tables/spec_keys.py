@@ -133,7 +133,7 @@ def _table(doc: str) -> Any:  # noqa: ANN401 - as `option`
     return option(kind, default_factory=dict, doc=doc)
 
 
-def _of_prompts(name: str, more: str = "") -> Any:  # noqa: ANN401 - as `option`
+def _of_prompts(name: str, more: str = "", **flag: str) -> Any:  # noqa: ANN401 - as `option`
     """Declare the key for an option of prompts; its value is stored as in the file."""
     declared = PromptOptions.declared[name]
 
@@ -143,7 +143,8 @@ def _of_prompts(name: str, more: str = "") -> Any:  # noqa: ANN401 - as `option`
         return value
 
     kind = Checked(checked, declared.kind.schema)
-    return option(kind, default=declared.default, doc=f"{declared.doc}{more}")
+    facts: dict[str, Any] = {"flag": "", "section": "prompts", **flag}
+    return option(kind, default=declared.default, doc=f"{declared.doc}{more}", **facts)
 
 
 def _stored_name(name: str, value: object) -> str:
@@ -191,64 +192,106 @@ class RunKeys(Options):
     output: str = option(
         Checked(_stored_name, {"type": "string"}),
         default=STREAM,
-        doc='Path of the table with the new columns; "-" for stdout.',
+        doc="Path of the table with the new columns: .csv, .tsv, .jsonl, .ndjson (also "
+        'with .gz or .zst) or .parquet; "-" for stdout.',
+        flag="Default: stdout, in JSON lines if INPUT is JSON lines, otherwise in CSV.",
+        flag_name="-o, --out",
+        metavar="FILE",
+        section="tables",
     )
     journal: str | None = option(
         TextKind(),
         default=None,
-        doc="Path of the journal that stores finished rows. None for a file next to the "
-        'output; "" for no journal.',
+        doc="Path of a file that stores results as they are finished. None for a file "
+        'next to the output; "" for no journal.',
+        flag="Default OUTPUT.journal; '' for no journal.",
+        metavar="FILE",
+        section="journal",
     )
     prompt: str | None = option(
         TextKind(),
         default=None,
-        doc="Template of the prompts; `{column}` is replaced by the row's value.",
+        doc="Template of the prompts; {column} is replaced by the row's value.",
+        flag="Replaces --column.",
+        section="prompts",
     )
     column: str | None = option(
         TextKind(),
         default=None,
-        doc="Column that contains the prompts, as an alternative to `prompt`.",
+        doc="Column with the texts, an alternative to a template of prompts.",
+        flag='Default "text".',
+        metavar="NAME",
+        section="prompts",
     )
     chat: bool = _of_prompts("chat")
-    system: str | None = _of_prompts("system")
+    system: str | None = _of_prompts("system", flag="Needs --chat.")
     thinking: Mapping[str, Any] | int | None = _of_prompts(
-        "thinking", " A table has the fields of `Thinking`."
+        "thinking",
+        " A table has the fields of `Thinking`.",
+        flag="Needs --chat.",
+        metavar="N|on|off",
     )
-    variables: Mapping[str, Any] | None = _of_prompts("variables")
+    variables: Mapping[str, Any] | None = _of_prompts(
+        "variables",
+        flag="May be given several times.",
+        flag_name="--var",
+        metavar="NAME=VALUE...",
+    )
     chat_template: str | None = _of_prompts(
-        "template", " A text without braces is the path of a file."
+        "template",
+        " A text without braces is the path of a file.",
+        flag_name="--template",
+        metavar="FILE",
     )
     answer_prefix: str | None = _of_prompts("prefix")
     merge_system: bool = _of_prompts("merge_system")
     prefix: str = option(
-        TextKind(), default="", doc="Text at the start of the names of new columns."
+        TextKind(),
+        default="",
+        doc="Text at the start of the names of new columns.",
+        flag="",
+        section="tables",
     )
     encoding: str = option(
         Checked(_encoding, {"type": "string"}),
         default="utf-8",
-        doc="Encoding of CSV and JSONL files.",
+        doc="Encoding of CSV and JSON lines.",
+        flag="Default utf-8.",
+        metavar="NAME",
+        section="tables",
     )
     delimiter: str | None = option(
         Checked(_delimiter, {"type": "string"}),
         default=None,
-        doc="Delimiter of CSV; None for a comma. In .tsv it is a tab.",
+        doc="Delimiter of CSV. None for a comma. In .tsv it is a tab.",
+        flag="Default: comma. In .tsv it is a tab.",
+        metavar="CHAR",
+        section="tables",
     )
     header: bool = option(
         Flag(),
         default=True,
         doc="Whether the first row of a CSV input has the names of its columns. Without "
         'it, they are "column_1", "column_2" and so on; a single column is "text".',
+        flag_help="The first row of CSV is no header: columns are column_1, column_2 and "
+        "so on; a single column is text.",
+        flag="",
+        section="tables",
     )
     limit: int | None = option(
         Whole(1),
         default=None,
-        doc="Number of rows of the input to read, from the first; None for all.",
+        doc="Number of rows of the input to read, from the first. None for all.",
+        flag="",
+        section="tables",
     )
     spreadsheet: bool = option(
         Flag(),
         default=False,
-        doc="Whether to write CSV for a spreadsheet: with a byte order mark, and with an "
-        "apostrophe before cells that would be read as a formula.",
+        doc="Write CSV for a spreadsheet: with a byte order mark, and an apostrophe "
+        "before cells that it would read as formulas.",
+        flag="",
+        section="tables",
     )
     model: Mapping[str, Any] = _table(
         "Arguments of `Model`; `path` is the model to load."
@@ -263,8 +306,11 @@ class RunKeys(Options):
     codebook: str | Mapping[str, Any] | None = option(
         Unchecked({"type": ["string", "object"]}),
         default=None,
-        doc='Codebook for the task "annotate": path of a YAML file, "ready:name" for a '
-        "ready codebook, or its content.",
+        doc='Path of a codebook as a YAML file, or "ready:NAME" for a ready codebook. '
+        'Used by the task "annotate". In a run file also its content.',
+        flag="See `llamaherd codebooks ready`.",
+        metavar="FILE.yaml",
+        section="annotate",
     )
     annotate: Mapping[str, Any] = _table("Further arguments of `annotate`.")
     embed: Mapping[str, Any] = _table("Arguments of `embed_parallel`.")

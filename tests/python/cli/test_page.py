@@ -7,7 +7,11 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner
-from llamaherd.cli.page import Command
+from llamaherd.cli.page import Command, declared_flags
+from llamaherd.cli.run import annotate, classify, embed, run
+from llamaherd.engine.core.declaration import Options, declares, option
+from llamaherd.engine.core.values import Choice, Flag, Real, TextKind, Whole
+from llamaherd.tables.spec_keys import RunKeys
 
 PAGE = """
 Do something with tables.
@@ -83,3 +87,45 @@ def test_the_help_is_the_page() -> None:
         "  At the end.",
     ):
         assert line in shown.splitlines(), shown
+
+
+@declares
+class Settings(Options):
+    """Options of a test."""
+
+    n_rows: int = option(Whole(0), default=3, doc="Rows. All of them.", flag="Many.")
+    share: float = option(Real(0, 1), default=0.5, doc="A share.", flag="", section="b")
+    header: bool = option(Flag(), default=True, doc="On.", flag="", flag_help="Off.")
+    way: str = option(Choice(("a", "b")), default="a", doc="Way.", flag="", metavar="W")
+    name: str | None = option(TextKind(), default=None, doc="Name.", flag="")
+    other: str = option(TextKind(), default="", doc="No flag.")
+
+
+def test_lines_of_a_page_follow_from_declared_options() -> None:
+    assert declared_flags(Settings, table="t").splitlines() == [
+        "  --n-rows N>=0 -> t__n_rows  Rows. Many.",
+        "  --no-header -> not t__header  Off.",
+        "  --way W -> t__way  Way.",
+        "  --name TEXT -> t__name  Name.",
+    ]
+    assert declared_flags(Settings, section="b", has_defaults=True) == (
+        "  --share X -> share  A share. [default: 0.5]"
+    )
+    assert declared_flags(Settings, ["n_rows"], words={"n_rows": "Few."}) == (
+        "  --n-rows N>=0 -> n_rows  Rows. Few."
+    )
+
+
+@pytest.mark.parametrize("command", [run, classify, annotate, embed])
+def test_keys_of_a_run_have_the_flags_and_the_help_of_their_declaration(
+    command: Command,
+) -> None:
+    flags = {param.name: param for param in command.params}
+    of_prompts = {"chat", "prompt", "thinking", "variables", "chat_template"}
+    assert flags.keys() & of_prompts == (set() if command is embed else of_prompts)
+    assert ("system" in flags) == (command in {run, classify})
+    assert ("codebook" in flags) == (command is annotate)
+    for name, key in RunKeys.declared.items():
+        if name in flags and key.flag is not None:
+            text = key.facts.get("flag_help", key.sentence)
+            assert flags[name].to_info_dict()["help"] == f"{text} {key.flag}".strip()

@@ -298,6 +298,8 @@ class ClassifyOptions(PromptOptions):
 
     labels: Collection[str] | Mapping[str, str] = option(
         Unchecked(_LABELS),
+        flag="Or a file with one label per line.",
+        metavar="A,B,C",
         doc="Texts that may follow a prompt. In a mapping, each text that the model "
         "reads has a name; probabilities of texts with the same name are added.",
     )

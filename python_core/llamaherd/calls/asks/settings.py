@@ -25,11 +25,6 @@ _F = TypeVar("_F", bound=Callable[..., object])
 _PLACEHOLDER = "**settings:"
 
 
-def help_of(options: type[Options], name: str, more: str = "") -> str:
-    """Return one line about an option, for the help of a command."""
-    return f"{options_of(options)[name].sentence} {more}".strip()
-
-
 def takes(
     options: type[Options], names: type, own_defaults: Mapping[str, Any] | None = None
 ) -> Callable[[_F], _F]:

@@ -306,6 +306,9 @@ class SamplingParams(Options):
         Checked(checked_choices, {**_TEXTS, "minItems": 1}, "choices"),
         default=None,
         interfaces=_LIBRARY,
+        flag="Or a file with one label per line.",
+        flag_name="--labels",
+        metavar="A,B,C",
         doc="Texts; each answer is exactly one of them. With temperature 0 the answer "
         "is the most probable choice. An answer never starts with a space. If a longer "
         "choice starts with a shorter choice, the shorter choice is the answer unless "
