@@ -32,7 +32,16 @@ build_wheels() {
 }
 
 compare_wheels() {
-  "$VENV_PYTHON" scripts/wheels/same.py "$DIR"/wheel/*.whl "$DIR"/other/*.whl
+  cmp "$DIR"/wheel/*.whl "$DIR"/other/*.whl && return
+  diff <(contents "$DIR"/wheel/*.whl) <(contents "$DIR"/other/*.whl)
+  return 1
+}
+
+# contents WHEEL: prints the checksum, size, time and name of each file.
+contents() {
+  "$VENV_PYTHON" -c 'import sys, zipfile
+for file in zipfile.ZipFile(sys.argv[1]).infolist():
+    print(file.CRC, file.file_size, file.date_time, file.external_attr, file.filename)' "$1"
 }
 
 check_metadata() {

@@ -6,19 +6,19 @@ Another machine may draw other pixels, so only these records are compared.
 
 from __future__ import annotations
 
+import io
 import json
 import re
-import struct
-import zlib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
+
+from PIL import Image
+from PIL.PngImagePlugin import PngInfo
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-_SIGNATURE = b"\x89PNG\r\n\x1a\n"
-_HEAD = len(_SIGNATURE) + 25  # with the first part, the size of the picture
-_KEY = b"llamaherd\0"
+_KEY = "llamaherd"
 _DRAWN = """
 options(device = function(...) {{
   grDevices::png("picture.png", {width}, {height}, "in", res = {dots})
@@ -82,20 +82,18 @@ class Picture:
 
 
 def with_record(picture: bytes, record: dict[str, Any]) -> bytes:
-    """Return a PNG with a record in a text part behind its head."""
-    body = b"tEXt" + _KEY + json.dumps(record, separators=(",", ":")).encode("ascii")
-    part = struct.pack(">I", len(body) - 4) + body + struct.pack(">I", zlib.crc32(body))
-    return picture[:_HEAD] + part + picture[_HEAD:]
+    """Return a PNG with a record in its texts."""
+    texts = PngInfo()
+    texts.add_text(_KEY, json.dumps(record, separators=(",", ":")))
+    with Image.open(io.BytesIO(picture)) as image:
+        stored = io.BytesIO()
+        image.save(stored, "PNG", pnginfo=texts, dpi=image.info.get("dpi"))
+    return stored.getvalue()
 
 
 def record_of(picture: bytes) -> dict[str, Any] | None:
     """Return the record in a PNG; None without one."""
-    at = len(_SIGNATURE)
-    while at + 8 <= len(picture):
-        (n,) = struct.unpack(">I", picture[at : at + 4])
-        kind, body = picture[at + 4 : at + 8], picture[at + 8 : at + 8 + n]
-        if kind == b"tEXt" and body.startswith(_KEY):
-            found: dict[str, Any] = json.loads(body[len(_KEY) :])
-            return found
-        at += 12 + n
-    return None
+    with Image.open(io.BytesIO(picture)) as image:
+        text = getattr(image, "text", {}).get(_KEY)
+    found: dict[str, Any] | None = None if text is None else json.loads(text)
+    return found

@@ -5,7 +5,6 @@ from __future__ import annotations
 import importlib.util
 import sys
 import tomllib
-import zipfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -29,25 +28,6 @@ def program(path: str) -> ModuleType:
     finally:
         sys.path.remove(str(file.parent))
     return module
-
-
-def wheel(path: Path, files: dict[str, bytes], day: int = 1) -> Path:
-    with zipfile.ZipFile(path, "w") as archive:
-        for name, content in files.items():
-            archive.writestr(zipfile.ZipInfo(name, (2026, 1, day, 0, 0, 0)), content)
-    return path
-
-
-def test_wheels_that_differ_are_told_apart(tmp_path: Path) -> None:
-    differences = program("scripts/wheels/same.py").differences
-    files = {"a.py": b"1", "lib.so": b"2"}
-    first = wheel(tmp_path / "1.whl", files)
-    assert differences(first, wheel(tmp_path / "2.whl", files)) == []
-    other = wheel(tmp_path / "3.whl", {"a.py": b"1", "lib.so": b"3", "b.py": b""})
-    assert differences(first, other) == ["b.py", "lib.so"]
-    assert differences(first, wheel(tmp_path / "4.whl", files, day=2)) == [
-        "the order, times or modes of files"
-    ]
 
 
 def test_bounds_that_cannot_be_installed_are_found() -> None:
