@@ -146,7 +146,7 @@ def _not_empty(text: str) -> str:
 
 
 def _host_name(text: str) -> str:
-    from llamaherd.server.settings import allowed_host  # noqa: PLC0415 - optional dependency
+    from llamaherd.server.settings import allowed_host  # noqa: PLC0415 - fast help
 
     try:
         return allowed_host(text)

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from llamaherd.cli.kinds import merged_variables, type_of
-from llamaherd.cli.wording import terms_of_command
+from llamaherd.cli.wording import flag_of, option_of, terms_of_command
 from llamaherd.engine.core import values
 from llamaherd.engine.core.declaration import REQUIRED, options_of
 from llamaherd.engine.core.errors import BadArgumentError
@@ -161,14 +161,13 @@ def _flag_that_set(ctx: click.Context, error: BadArgumentError) -> str:
         key = setting.partition("=")[0].strip()
         if key.rpartition(".")[2] == name:
             return f"--set {key}"
+    option = option_of(ctx.command, name)
+    if option is None:
+        return error.argument
     is_file = str(ctx.params.get("input")).lower().endswith(".toml")  # it has the others
-    for param in ctx.command.params:
-        is_named = str(param.name).rpartition("__")[2] == name
-        source = ctx.get_parameter_source(str(param.name))
-        is_given = source is click.core.ParameterSource.COMMANDLINE
-        if is_named and isinstance(param, click.Option) and (is_given or not is_file):
-            return max(param.opts, key=len)
-    return error.argument
+    source = ctx.get_parameter_source(str(option.name))
+    is_given = source is click.core.ParameterSource.COMMANDLINE
+    return flag_of(option) if is_given or not is_file else error.argument
 
 
 class Command(_Declared):
@@ -226,16 +225,16 @@ def declared_flags(
         if name not in names if names else option.flag is None or not is_in_section:
             continue
         key = f"{table}__{name}" if table else name
-        text = f"{option.facts.get('flag_help', option.sentence)} "
-        text += words.get(name, option.flag or "")
+        parts = [option.facts.get("flag_help", option.sentence)]
+        parts += filter(None, [words.get(name, option.flag)])
         if has_defaults and option.default not in (None, False, REQUIRED):
-            text += f" [default: {option.default}]"
+            parts.append(f"[default: {option.default}]")
         target = f"not {key}" if option.default is True else key
-        lines.append(f"  {_flag_of(option)} -> {target}  {text.strip()}")
+        lines.append(f"  {_declared_flag(option)} -> {target}  {' '.join(parts)}")
     return "\n".join(lines)
 
 
-def _flag_of(option: Option) -> str:
+def _declared_flag(option: Option) -> str:
     """Return the flag of an option, with the word for its values."""
     kind, is_negated = option.kind, option.default is True
     name = f"--{'no-' if is_negated else ''}{option.name.replace('_', '-')}"

@@ -12,7 +12,7 @@ import click
 
 from llamaherd.cli.conventions import ExitStatus, failed, warn
 from llamaherd.cli.model_flags import N_THREADS, gpu_page
-from llamaherd.cli.page import command
+from llamaherd.cli.page import command, declared_flags
 from llamaherd.cli.serve_run import (
     check_goes_with_several,
     given_loras,
@@ -20,10 +20,10 @@ from llamaherd.cli.serve_run import (
     serve_on,
 )
 from llamaherd.engine.core.files import not_utf8
-from llamaherd.engine.core.sampling import MAX_TOKENS_OF_CHAT
 from llamaherd.engine.core.words import spoken_in, terms_of, words
 from llamaherd.remote.processes import LANGUAGE_VARIABLE
 from llamaherd.remote.server import KEY_VARIABLE
+from llamaherd.server.settings import ServerSettings, is_local
 
 
 def _user_keys(value: str | None) -> dict[str, str]:
@@ -80,6 +80,10 @@ def _checked_key(name: str, key: str) -> str:
     return key
 
 
+def _flags(section: str) -> str:
+    return declared_flags(ServerSettings, section=section, has_defaults=True)
+
+
 @command(
     "serve [MODEL.gguf]...",
     f"""
@@ -105,7 +109,7 @@ Address and access:
       everybody who can connect may then use the model.
   --alias ALIAS... -> aliases  Name of the model for clients. Default: the name of its
       file. May be given several times; answers contain the first name.
-  --any-model  Accept any model name in requests; answers contain the real name.
+{_flags("access")}
   --embedding-model FILE  Model for /v1/embeddings, such as an encoder. Default:
       MODEL.gguf computes the vectors.
 
@@ -115,11 +119,7 @@ Several models:
   --lora NAME=FILE[@MODEL]... -> loras  A LoRA adapter, which clients request by its name
       like a model. Uses the weights of MODEL (default: the first model). May be given
       several times.
-  --memory SIZE  Limit of the memory for weights, caches and buffers, such as 16GB. Of
-      several models, the least recently used are unloaded. Default: for several models,
-      the memory available at the start.
-  --model-wait S -> model_wait_s  Seconds that a request waits for memory for its model;
-      then it fails with status 503. [default: 60]
+{_flags("models")}
 
 Prompts at once, and limits:
   --n-seq-max N  Maximum number of concurrent prompts. Default: chosen for the machine.
@@ -131,33 +131,14 @@ Prompts at once, and limits:
       context.type_k=q8_0 or model.use_mlock=true. May be given several times.
 
 Limits:
-  --queue N>=0  Maximum number of waiting requests; further requests get status 429.
-      [default: 256]
-  --timeout S -> timeout_s  Seconds after which a request fails with status 504. Default:
-      no limit.
+{_flags("limits")}
   --grace S  Seconds that running requests get at shutdown. [default: 30]
-  --max-body BYTES  Maximum size of a request in bytes; larger ones get status 413.
-      [default: {4 << 20}]
-  --connections N  Maximum number of connections; requests on further ones get status 503.
-      [default: 1024]
-  --max-tokens N  Maximum number of tokens of a chat answer, unless the request sets it.
-      [default: {MAX_TOKENS_OF_CHAT}]
 
 Files and batches:
-  --data DIR  Folder of files and batches, created if needed. Batches then survive the end
-      of the server, and the next server with this folder continues them. Default: a
-      temporary folder, removed at the end.
-  --max-file BYTES  Maximum size of a file of a batch; larger ones get status 413.
-      [default: {200 << 20}]
+{_flags("files")}
 
 How chats are rendered:
-  --thinking N|on|off  Tokens of the thought before an answer, unless the request sets
-      them. Default: as in the model's chat template.
-  --template FILE.jinja  Chat template in Jinja, in place of the model's.
-  --var NAME=VALUE... -> variables  A variable of the chat template; may be given several
-      times.
-  --merge-system  Put the system text into the first user message where the template
-      refuses it.
+{_flags("chats")}
 {gpu_page()}
 Examples:
   llamaherd serve model.gguf
@@ -170,7 +151,6 @@ Ctrl-C ends the server after running requests; a second Ctrl-C ends it at once.
 def serve(host: str, port: int, **options: Any) -> int:  # noqa: ANN401 - of click
     """Run the server and return the exit status."""
     from llamaherd.server import serving  # noqa: PLC0415 - an extra may be missing
-    from llamaherd.server.settings import is_local  # noqa: PLC0415
 
     models = given_models(options.pop("model"), options["models"])
     loras = given_loras(options["loras"], models)

@@ -9,7 +9,6 @@ import signal
 import sys
 import threading
 from contextlib import ExitStack, suppress
-from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -19,6 +18,7 @@ from llamaherd.cli.model_flags import load_model, path_of_model, take_gpu_option
 from llamaherd.engine.core import checks, files
 from llamaherd.engine.core.errors import ArgumentError
 from llamaherd.engine.core.plain import DAMAGED
+from llamaherd.server.settings import ServerSettings, hosts_of
 
 if TYPE_CHECKING:
     import socket
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from starlette.applications import Starlette
 
     from llamaherd.server.models.spec import ModelSpec
-    from llamaherd.server.settings import ServerSettings
 
 
 _OF_CONTEXT = ("n_ctx", "n_seq_max", "n_threads", "deterministic")
@@ -312,17 +311,18 @@ def _settings(
 ) -> ServerSettings:
     """Return the settings, most of which are options of the same name."""
     from llamaherd.server import serving  # noqa: PLC0415 - an extra may be missing
-    from llamaherd.server.settings import ServerSettings, hosts_of  # noqa: PLC0415
 
     name, *others = options["aliases"] or [first.name]
-    known = {field.name for field in fields(ServerSettings)}
+    declared = {
+        option: value
+        for option, value in options.items()
+        if option in ServerSettings.declared and value is not None
+    }
     return ServerSettings(
         **{
-            **{name: value for name, value in options.items() if name in known},
+            **declared,
             "model_name": name,
             "aliases": tuple(others),
-            "data": None if options["data"] is None else Path(options["data"]),
-            "variables": options["variables"] or {},
             "hosts": hosts_of(server_socket, host, options["allowed_hosts"]),
             "connections": serving.room_for(options["connections"]),
             "embedding_name": _stem(options["embedding_model"]),

@@ -55,7 +55,7 @@ class _CommandLine(LanguageTerms):
         written = json.dumps(value, ensure_ascii=False)
         option = self._option(name)
         if option is not None:
-            long = max(option.opts, key=len)
+            long = flag_of(option)
             if value is True and option.is_flag:
                 return long
             if not option.is_flag:
@@ -78,12 +78,7 @@ class _CommandLine(LanguageTerms):
         return text
 
     def _option(self, name: str) -> click.Option | None:
-        """Return the option of the command for an argument of a call."""
-        for param in () if self.command is None else self.command.params:
-            key = (param.name or "").rpartition("__")[2]  # without the table of a key
-            if isinstance(param, click.Option) and key == name:
-                return param
-        return None
+        return None if self.command is None else option_of(self.command, name)
 
     def _table(self, name: str) -> str:
         """Return the table in which `--set` sets an argument; "" for no such table."""
@@ -113,3 +108,17 @@ COMMAND_LINE = _CommandLine(
 def terms_of_command(command: click.Command) -> LanguageTerms:
     """Return the terms for messages about the options of a command."""
     return replace(COMMAND_LINE, command=command)
+
+
+def option_of(command: click.Command, name: str) -> click.Option | None:
+    """Return the option of a command for an argument of a call, or a key of a table."""
+    for param in command.params:
+        key = (param.name or "").rpartition("__")[2]  # without the table of a key
+        if isinstance(param, click.Option) and key == name:
+            return param
+    return None
+
+
+def flag_of(option: click.Option) -> str:
+    """Return the long flag of an option."""
+    return max(option.opts, key=len)

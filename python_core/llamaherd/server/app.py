@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 from contextlib import asynccontextmanager
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from starlette.applications import Starlette
@@ -148,7 +147,7 @@ def create_app_of_models(
         contents=contents,
     )
     # Each model has its own limit; this limit is for the requests of all models.
-    shared = SharedState(models, replace(settings, queue=settings.queue * len(specs)))
+    shared = SharedState(models, settings.replaced(queue=settings.queue * len(specs)))
     shared.when_ending = models.stop_loading
     endpoints = {path: ByModel(shared, models, path) for path in SHAPES}
     return _application(shared, settings, models, endpoints, models.close)

@@ -11,10 +11,22 @@ import threading
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Protocol
 
-import uvicorn
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
-
+from llamaherd.engine.core import phrases
 from llamaherd.server.settings import bound_address
+
+try:
+    import prometheus_client as _prometheus_client
+    import starlette as _starlette
+    import uvicorn
+    from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+except ImportError as error:
+    raise ImportError(
+        f"the server needs packages that are not installed ({error}): "
+        f"{phrases.install_command('server')}",
+        name=error.name,
+    ) from error
+
+del _prometheus_client, _starlette
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

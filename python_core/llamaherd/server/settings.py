@@ -5,62 +5,181 @@ from __future__ import annotations
 import ipaddress
 import re
 import socket
-from dataclasses import dataclass, field
+from collections.abc import Mapping  # noqa: TC003 - for typing.get_type_hints
+from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
+from llamaherd.calls.asks.options import THINKING, VARIABLES
+from llamaherd.engine.core.declaration import Options, declares, option
 from llamaherd.engine.core.errors import ArgumentError
 from llamaherd.engine.core.sampling import MAX_TOKENS_OF_CHAT
+from llamaherd.engine.core.values import Checked, Flag, Real, TextKind, Unchecked, Whole
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-    from pathlib import Path
+    from collections.abc import Iterable
 
     from llamaherd.engine.core.thinking import ThinkingOption
     from llamaherd.engine.model.model import Model
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ServerSettings:
+_SECONDS = Real(0.0, 1e9)
+
+
+@declares
+class ServerSettings(Options):
     """Settings of a server application."""
 
-    model_name: str  # name of the model in answers
-    aliases: tuple[str, ...] = ()  # additional names of the model in requests
-    any_model: bool = False  # whether requests may use any name
-    queue: int = 256  # maximum number of waiting requests; further requests are refused
-    # Maximum duration of a request in seconds; None for no limit.
-    timeout_s: float | None = None
-    max_body: int = 4 << 20  # maximum size of a body in bytes
-    # Folder of files and batches; None for a temporary folder, removed at the end.
-    data: Path | None = None
-    max_file: int = 200 << 20  # maximum size of a file in bytes
-    # Default maximum number of tokens of the answer of a chat.
-    max_tokens: int = MAX_TOKENS_OF_CHAT
-    # Maximum number of tokens of a prompt with its answer; None for the context length of
-    # the training.
-    n_ctx: int | None = None
-    # Key that clients must send; None requires no key, unless `user_keys` has keys.
-    api_key: str | None = None
-    # Key of each person, by name; requests are counted by these names.
-    user_keys: Mapping[str, str] = field(default_factory=dict)
-    # Allowed values of the Host header; None turns the check off.
-    hosts: Hosts | None = None
-    # Default value of the option `thinking` for chats, see `generate_parallel`.
-    thinking: ThinkingOption = None
-    template: str | None = None  # chat template that replaces the model's
-    # Variables of the chat template; a request may add or replace variables.
-    variables: Mapping[str, object] = field(default_factory=dict)
-    # Whether to put the system text into the first message of the user where the template
-    # refuses it.
-    merge_system: bool = False
-    # Maximum number of connections; requests on further ones are refused.
-    connections: int = 1024
-    # Name of the model for embeddings; None if there is no such model.
-    embedding_name: str | None = None
-    # Memory for the weights, KV caches and buffers of several models in bytes; None for
-    # the memory that is available at the start.
-    memory: int | None = None
-    # Maximum time in seconds that a request waits for memory for its model.
-    model_wait_s: float = 60.0
+    model_name: str = option(TextKind(), doc="Name of the model in answers.")
+    aliases: tuple[str, ...] = option(
+        Unchecked({"type": "array"}),
+        default=(),
+        doc="Additional names of the model in requests.",
+    )
+    any_model: bool = option(
+        Flag(),
+        default=False,
+        flag="",
+        section="access",
+        doc="Accept any model name in requests; answers contain the real name.",
+    )
+    queue: int = option(
+        Whole(0),
+        default=256,
+        flag="",
+        section="limits",
+        doc="Maximum number of waiting requests; further requests get status 429.",
+    )
+    timeout_s: float | None = option(
+        _SECONDS,
+        default=None,
+        flag="Default: no limit.",
+        flag_name="--timeout",
+        metavar="S",
+        section="limits",
+        doc="Seconds after which a request fails with status 504. None for no limit.",
+    )
+    max_body: int = option(
+        Whole(1),
+        default=4 << 20,
+        flag="",
+        metavar="BYTES",
+        section="limits",
+        doc="Maximum size of a request in bytes; larger ones get status 413.",
+    )
+    data: Path | None = option(
+        Checked(lambda _, path: Path(path), {"type": "string"}),
+        default=None,
+        flag="Batches then survive the end of the server, and the next server with this "
+        "folder continues them. Default: a temporary folder, removed at the end.",
+        metavar="DIR",
+        section="files",
+        doc="Folder of files and batches, created if needed. None for a temporary "
+        "folder, removed at the end.",
+    )
+    max_file: int = option(
+        Whole(1),
+        default=200 << 20,
+        flag="",
+        metavar="BYTES",
+        section="files",
+        doc="Maximum size of a file of a batch; larger ones get status 413.",
+    )
+    max_tokens: int = option(
+        Whole(1),
+        default=MAX_TOKENS_OF_CHAT,
+        flag="",
+        section="limits",
+        doc="Maximum number of tokens of a chat answer, unless the request sets it.",
+    )
+    n_ctx: int | None = option(
+        Whole(1),
+        default=None,
+        doc="Maximum number of tokens of a prompt with its answer. None for the context "
+        "length of the training.",
+    )
+    api_key: str | None = option(
+        TextKind(),
+        default=None,
+        doc="Key that clients must send. None requires no key, unless `user_keys` has "
+        "keys.",
+    )
+    user_keys: Mapping[str, str] = option(
+        Unchecked({"type": "object"}),
+        default_factory=dict,
+        doc="Key of each person, by name. Requests are counted by these names.",
+    )
+    hosts: Hosts | None = option(
+        Unchecked({"type": "object"}),
+        default=None,
+        doc="Allowed values of the Host header. None turns the check off.",
+    )
+    thinking: ThinkingOption = option(
+        THINKING,
+        default=None,
+        flag="Default: as in the model's chat template.",
+        metavar="N|on|off",
+        section="chats",
+        doc="Tokens of the thought before an answer, unless the request sets them. See "
+        "`generate_parallel`.",
+    )
+    template: str | None = option(
+        TextKind(),
+        default=None,
+        flag="",
+        metavar="FILE.jinja",
+        section="chats",
+        doc="Chat template in Jinja, in place of the model's.",
+    )
+    variables: Mapping[str, object] = option(
+        VARIABLES,
+        default_factory=dict,
+        flag="May be given several times.",
+        flag_name="--var",
+        metavar="NAME=VALUE...",
+        section="chats",
+        doc="Variables of the chat template. A request may add or replace variables.",
+    )
+    merge_system: bool = option(
+        Flag(),
+        default=False,
+        flag="",
+        section="chats",
+        doc="Put the system text into the first user message where the template refuses "
+        "it.",
+    )
+    connections: int = option(
+        Whole(1),
+        default=1024,
+        flag="",
+        section="limits",
+        doc="Maximum number of connections; requests on further ones get status 503.",
+    )
+    embedding_name: str | None = option(
+        TextKind(),
+        default=None,
+        doc="Name of the model for embeddings. None if there is no such model.",
+    )
+    memory: int | None = option(
+        Whole(1, 2**63 - 1),
+        default=None,
+        flag="Of several models, the least recently used are unloaded. Default: for "
+        "several models, the memory available at the start.",
+        metavar="SIZE",
+        section="models",
+        doc="Limit of the memory for weights, caches and buffers, such as 16GB. In "
+        "bytes; None for the memory that is available at the start.",
+    )
+    model_wait_s: float = option(
+        _SECONDS,
+        default=60.0,
+        flag="",
+        flag_name="--model-wait",
+        metavar="S",
+        section="models",
+        doc="Seconds that a request waits for memory for its model; then it fails with "
+        "status 503.",
+    )
 
     @property
     def names(self) -> tuple[str, ...]:

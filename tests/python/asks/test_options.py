@@ -207,6 +207,13 @@ def test_any_key_of_a_run_file_can_be_set_by_a_flag() -> None:
         assert any("--set" in param.opts for param in command.params)
 
 
-def test_the_server_and_its_command_have_the_same_limit() -> None:
-    (flag,) = [param for param in serve.params if param.name == "max_tokens"]
-    assert flag.default == ServerSettings(model_name="m").max_tokens == 1024
+def test_settings_of_the_server_have_the_flags_of_their_declaration() -> None:
+    flags_by_name = {param.name: param for param in serve.params}
+    settings = ServerSettings(model_name="m")
+    assert settings.max_tokens == 1024
+    for name, setting in ServerSettings.declared.items():
+        if setting.flag is not None:
+            flag = flags_by_name[name]
+            assert flag.help.startswith(setting.sentence)
+            default = flag.to_info_dict()["default"]
+            assert (default or None) == (getattr(settings, name) or None), name

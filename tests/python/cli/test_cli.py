@@ -253,10 +253,12 @@ def test_a_missing_extra_is_told() -> None:
     code = (
         "import sys; sys.modules['starlette'] = None\n"
         "from llamaherd.cli import main\n"
+        "assert main(['serve', '--help']) == 0\n"
         "sys.exit(main(['serve', 'no.gguf']))"
     )
     command = [sys.executable, "-c", code]
     done = subprocess.run(command, check=False, capture_output=True, text=True)
     assert done.returncode == 1
+    assert "--max-body BYTES" in done.stdout
     assert 'pip install "llamaherd[server] @ git' in done.stderr
     assert "Traceback" not in done.stderr

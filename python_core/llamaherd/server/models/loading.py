@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from contextlib import ExitStack, asynccontextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
 from llamaherd.calls.asks.options import GenerateOptions
@@ -73,7 +73,7 @@ def load_files(
                 n_needed += ctx.limit_memory(n_cache // len(models))
             else:
                 n_needed += buffers_of_encoder(model.metadata, model.info)
-            named = replace(settings, model_name=name, aliases=())
+            named = settings.replaced(model_name=name, aliases=())
             served[name] = ServedModel(shared, LoadedModel(model, ctx), named)
         stack.pop_all()
     return ModelFiles(served, problems, n_needed)
