@@ -10,20 +10,19 @@ writes the table of docs/selection.md.
 from __future__ import annotations
 
 import argparse
-import csv
 import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import llamaherd as lh
 import marked
+from labelled import demo
 from llamaherd.engine.core.phrases import decimals, limits
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
 ROOT = Path(__file__).resolve().parent.parent
-TEXTS = ROOT / "examples" / "data" / "headlines.csv"
 NUMBERS = (4, 8)
 HEAD = """\
 | model | prompt | examples | accuracy without | with | change |
@@ -33,8 +32,7 @@ HEAD = """\
 
 def rows_of(model: Path) -> Iterator[str]:
     """Yield the rows of a model: as plain text and as chat, with 4 and 8 examples."""
-    with TEXTS.open(encoding="utf-8", newline="") as file:
-        news = list(csv.DictReader(file))
+    news = demo("headlines.csv")
     data = {"text": [row["text"] for row in news]}
     topics = [row["topic"] for row in news]
     labels = ["Sports", "Business", "Science", "Politics"]

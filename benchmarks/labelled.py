@@ -4,13 +4,20 @@ from __future__ import annotations
 
 import csv
 import random
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from pathlib import Path
 
 N_SHOTS = 8
+DEMO = Path(__file__).resolve().parent.parent / "examples" / "data"
+
+
+def demo(name: str) -> list[dict[str, str]]:
+    """Return the rows of a file of the demo."""
+    with (DEMO / name).open(encoding="utf-8", newline="") as file:
+        return list(csv.DictReader(file))
 
 
 def read(path: Path, seed: int) -> list[dict[str, str]]:

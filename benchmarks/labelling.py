@@ -7,7 +7,6 @@ Texts, topics and examples are those of examples/demo.R.
 
 from __future__ import annotations
 
-import csv
 import re
 import sys
 from dataclasses import dataclass
@@ -16,6 +15,7 @@ from typing import TYPE_CHECKING
 
 import llamaherd as lh
 import marked
+from labelled import demo
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -27,15 +27,8 @@ TASK = "Label the topic of each news text: Sports, Business, Science or Politics
 BARE = "Answer with one word: Sports, Business, Science or Politics."
 
 
-def read(name: str) -> list[dict[str, str]]:
-    """Return the rows of a file of the demo."""
-    path = ROOT / "examples" / "data" / name
-    with path.open(encoding="utf-8", newline="") as file:
-        return list(csv.DictReader(file))
-
-
-SHOTS = read("shots.csv")
-TEXTS = read("headlines.csv")
+SHOTS = demo("shots.csv")
+TEXTS = demo("headlines.csv")
 
 
 def completion(shots: list[dict[str, str]]) -> Callable[[lh.Model, str], str]:

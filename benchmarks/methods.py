@@ -7,7 +7,6 @@ The second coder is simulated: every tenth text gets another label.
 
 from __future__ import annotations
 
-import csv
 import sys
 import textwrap
 import warnings
@@ -15,24 +14,18 @@ from pathlib import Path
 
 import llamaherd as lh
 import marked
+from labelled import demo
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGE = ROOT / "docs" / "reports.md"
 TOPICS = ["Sports", "Business", "Science", "Politics"]
 
 
-def read(name: str) -> list[dict[str, str]]:
-    """Return the rows of a file of the demo."""
-    path = ROOT / "examples" / "data" / name
-    with path.open(encoding="utf-8", newline="") as file:
-        return list(csv.DictReader(file))
-
-
 def main() -> None:
     """Code the texts, and write the paragraph into the page."""
     warnings.simplefilter("ignore")
-    rows = read("headlines.csv")
-    shots = [(row["text"], row["topic"]) for row in read("shots.csv")]
+    rows = demo("headlines.csv")
+    shots = [(row["text"], row["topic"]) for row in demo("shots.csv")]
     book = lh.Codebook("Label the topic of each news text.", TOPICS, examples=shots)
     frame = {"text": [row["text"] for row in rows]}
     context = lh.Context(lh.Model(sys.argv[1]), deterministic=True)
