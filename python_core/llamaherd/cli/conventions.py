@@ -42,12 +42,7 @@ EXPECTED = (LlamaHerdError, ValueError, TypeError, OSError, ImportError)
 
 
 def status_of(error: BaseException) -> ExitStatus:
-    """Return the exit status of an error.
-
-    A ValueError or TypeError has the status of invalid arguments, because arguments are
-    checked before work begins. Code that finds an invalid value after work has begun must
-    report the error itself.
-    """
+    """Return the exit status of an error that was raised before work began."""
     is_use = isinstance(error, (BadArgumentError, JournalError))
     if isinstance(error, LlamaHerdError) and not is_use:
         return ExitStatus.FAILED
@@ -83,11 +78,7 @@ def failed(message: object, status: ExitStatus = ExitStatus.FAILED) -> int:
 
 
 def prepare_streams() -> None:
-    r"""Open closed streams, and print characters that stdout cannot encode as `\u2603`.
-
-    Windows encodes the output for a file or another program in a code page such as
-    cp1252, in which most characters do not exist.
-    """
+    r"""Open closed streams; print characters that stdout cannot encode as `\u2603`."""
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         if getattr(sys, name) is None:  # the new file has the stream's number
             null = Path(os.devnull).open(mode, encoding="utf-8")  # noqa: SIM115 - stays open
@@ -117,8 +108,7 @@ def is_terminated() -> bool:
 class Termination:
     """Context in which SIGTERM and SIGHUP end a command like Ctrl-C, keeping its results.
 
-    A shell starts background jobs with Ctrl-C ignored. The command then continues to
-    ignore Ctrl-C, but handles SIGTERM. `nohup` ignores SIGHUP, which remains ignored.
+    Ctrl-C in background jobs of a shell, and SIGHUP under `nohup`, remain ignored.
     """
 
     def __init__(self) -> None:

@@ -65,16 +65,9 @@ _R_CODE = (
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """Result of one check.
+    """Result of one check, with advice to the user."""
 
-    Attributes:
-        state: "note" for a possible improvement; "warning" if some work will fail;
-            "error" if llamaherd does not work.
-        text: Description of the finding.
-        advice: Advice to the user; "" without advice.
-        topic: Topic in one word.
-    """
-
+    # "note": a possible improvement; "warning": some work will fail; "error": no work.
     state: State
     text: str
     advice: str = ""

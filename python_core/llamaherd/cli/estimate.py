@@ -49,10 +49,7 @@ class _Tables(NamedTuple):
 
 
 def _read(table: str, options: dict[str, Any], *numbers: str) -> _Tables:
-    """Take the options of `_OPTIONS` but --label, and read the files.
-
-    `numbers` are options with the names of columns of numbers, besides p_*.
-    """
+    """Take the options of `_OPTIONS` but --label; `numbers` name columns of numbers."""
     import llamaherd as lh  # noqa: PLC0415 - loads the engine
     from llamaherd.tables.whole import check_free, read_whole  # noqa: PLC0415
 

@@ -194,11 +194,7 @@ def _ending(spec: RunSpec, shard: tuple[int, int] | None) -> Iterator[None]:
 
 @contextmanager
 def shown_warnings() -> Iterator[None]:
-    """Show warnings in the format of the command.
-
-    A filter of the environment, such as PYTHONWARNINGS=error, turns no warning into an
-    error, which would end a run after its first rows.
-    """
+    """Show warnings in the format of the command, also under PYTHONWARNINGS=error."""
     with warnings.catch_warnings():
         for action, _, category, *_ in list(warnings.filters):
             if action == "error":

@@ -258,8 +258,7 @@ def measure_throughput(
 ) -> Iterator[Throughput]:
     """Measure the throughput for each number of concurrent prompts, one after the other.
 
-    Prompts are pieces of a novel that begin with different words, so that they share no
-    prefix. Answers are greedy and continue after an end-of-text token.
+    Prompts are pieces of a novel that share no prefix; answers do not end early.
     """
     longest = max(2, model.n_ctx_train - 1)
     checks.integer("n_prompt", n_prompt, 1, longest)

@@ -52,11 +52,7 @@ def target(source: Path, folder: Path, type_name: str) -> Path:
 
 
 class Requantized:
-    """A requantized copy with a temporary name; `with` removes it unless it is kept.
-
-    Attributes:
-        path: Path of the temporary file.
-    """
+    """A requantized copy with a temporary name; `with` removes it unless it is kept."""
 
     def __init__(
         self, source: Path, folder: Path, type_name: str, n_params: int, n_threads: int

@@ -122,12 +122,7 @@ def do_run(
     open_host: OpenHost = on_this_machine,
     block: int = BLOCK,
 ) -> Outcome:
-    """Execute a run, or one shard of it.
-
-    A shard writes no output, but stores its rows in its journal. `merge_runs` makes the
-    output from the journals. The answer to a row does not depend on the shard that
-    computes it.
-    """
+    """Execute a run, or one shard of it, which stores its rows only in its journal."""
     with ExitStack() as stack:
         if shard is not None:
             check_shardable(spec)
@@ -182,10 +177,7 @@ def do_run(
 
 
 def first_prompt(spec: RunSpec) -> str:
-    """Return the prompt of the first row as the model reads it.
-
-    The model is loaded only if its chat template is needed.
-    """
+    """Return the prompt of the first row; load the model only for its chat template."""
     with ExitStack() as stack:
         source = stack.enter_context(opened(spec))
         spec.template.check(list(source.table.columns))

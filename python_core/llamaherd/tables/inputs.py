@@ -58,10 +58,7 @@ class Input:
 
 @contextmanager
 def opened(spec: RunSpec) -> Iterator[Input]:
-    """Open the input of a run.
-
-    A stream or a compressed file is copied, because the input is read twice.
-    """
+    """Open the input of a run."""
     path = spec.input
     with ExitStack() as stack:
         try:
@@ -136,11 +133,9 @@ def _state_of(file: Path) -> tuple[int, ...]:
 def own_rows(
     spec: RunSpec, model: Model, table: Table, shard: tuple[int, int], size: int
 ) -> NDArray[np.bool_]:
-    """Return a mask of the rows that belong to a shard.
+    """Return a mask of the rows of a shard, which keeps common prefixes together.
 
-    Prompts with a common prefix are assigned to the same shard. Prompts without a
-    common prefix, such as texts to embed, are divided into consecutive rows with about
-    equal numbers of bytes.
+    Texts to embed have none; they are divided into rows of about as many bytes.
     """
     i, n = shard
     if not 1 <= i <= n:

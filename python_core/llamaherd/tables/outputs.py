@@ -50,10 +50,7 @@ _LOCK = ".lock"
 
 @contextmanager
 def locked(name: str, path: Path) -> Iterator[None]:
-    """Lock a file against other writers; the lock is released when the process ends.
-
-    Network drives and file systems without locks are not covered.
-    """
+    """Lock a file against other writers, except on network drives."""
     lock_path = path.with_name(path.name + _LOCK)
     try:
         lock = None if network_type(lock_path) else take_lock(lock_path)
@@ -149,10 +146,7 @@ class TableWriter(Protocol):
 
 
 class TextWriter:
-    """Writer of CSV, or of JSON lines if `delimiter` is "", to a stream that stays open.
-
-    `columns` are those of the input, `new` are added. See `RunSpec.spreadsheet`.
-    """
+    """Writer of CSV, or JSON lines if `delimiter` is "", to a stream that stays open."""
 
     def __init__(
         self,
@@ -241,10 +235,7 @@ def _json(value: object) -> str:
 def writing(
     spec: RunSpec, source: Input, new: Mapping[str, Column], meta: str
 ) -> Iterator[TableWriter]:
-    """Write the output of a run to a temporary file, and rename the file at the end.
-
-    `meta` is JSON for the file's metadata, or for a separate file next to the output.
-    """
+    """Write the output of a run with its metadata (JSON), complete or not at all."""
     columns = source.table.columns
     is_stream = spec.output == STREAM
     kind = source.format if is_stream else format_of(spec.output)

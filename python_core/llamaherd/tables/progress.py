@@ -19,16 +19,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunProgress(JobProgress):
-    """Progress of a run.
+    """Progress of a run in rows."""
 
-    Attributes:
-        n_done: Number of rows that were answered or failed.
-        n_failed: Number of rows that failed.
-        n_total: Number of rows of the run.
-        elapsed_s: Seconds since the run began.
-    """
-
-    n_done: int
+    n_done: int  # answered or failed
     n_failed: int
     n_total: int
     elapsed_s: float
@@ -43,14 +36,7 @@ class RunProgress(JobProgress):
 
 
 class Meter:
-    """Adds up the progress of blocks. Use: `with Meter(option) as meter`.
-
-    Attributes:
-        n_total: Number of rows of the run.
-        n_done: Number of rows in finished blocks.
-        n_failed: Number of failed rows in finished blocks.
-        n_cut: Number of rows whose answer `max_tokens` ended, in finished blocks.
-    """
+    """Adds up the rows of finished blocks. Use: `with Meter(option) as meter`."""
 
     def __init__(
         self, option: ProgressOption, check: Callable[[], object] = lambda: None
@@ -60,6 +46,7 @@ class Meter:
         self._stack = ExitStack()
         self._report: Callable[[RunProgress], object] = lambda _: None
         self._started_s = perf_counter()
+        # Rows of the run; done, failed, and cut off by `max_tokens` in finished blocks.
         self.n_total = self.n_done = self.n_failed = self.n_cut = 0
 
     def __enter__(self) -> Meter:  # noqa: PYI034 - typing.Self needs Python 3.11

@@ -219,8 +219,7 @@ class RunSpec(RunKeys):
     def canonical(self) -> dict[str, Any]:
         """Settings that, with model file and input, determine the answers.
 
-        Keys with default values are omitted. A key that a later version adds therefore
-        does not change the hash of existing runs.
+        Defaults are omitted, so that a new key does not change the hash of earlier runs.
         """
         description: dict[str, Any] = {
             key: getattr(self, key) for key in self.changed() if key not in _NOT_IN_HASH

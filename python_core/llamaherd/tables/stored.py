@@ -87,10 +87,7 @@ def delimiter_of(path: str, delimiter: str | None) -> str:
 
 @contextmanager
 def readable(path: str) -> Iterator[Readable]:
-    """Open a table for reading; copy streams and compressed files, which are read twice.
-
-    The format of a stream is that of its content.
-    """
+    """Open a table; copy streams and compressed files, because tables are read twice."""
     if not is_stream(path) and not _suffixes(path)[1]:
         yield Readable(Path(path), format_of(path), Path(path).name)
         return

@@ -66,10 +66,7 @@ class Template:
         return tuple(dict.fromkeys(name for name, is_column in self.parts if is_column))
 
     def filled(self, row: Mapping[str, object]) -> tuple[str, str]:
-        """Return the pair (prompt, ""), or ("", reason) if the row has no prompt.
-
-        A row in which one of the columns is empty has no prompt.
-        """
+        """Return (prompt, ""), or ("", reason) if a column of the row is empty."""
         texts = []
         for part, is_column in self.parts:
             if not is_column:
@@ -87,11 +84,7 @@ class Template:
         return "".join(texts), ""
 
     def check(self, columns: Sequence[str]) -> None:
-        """Check that a table has the columns.
-
-        If the only column is a header with another delimiter that contains the name, the
-        error suggests this delimiter.
-        """
+        """Check that a table has the columns; suggest another delimiter."""
         for name in self.columns:
             if name not in columns:
                 known = ", ".join(map(repr, columns[:20])) or "none"
@@ -107,8 +100,7 @@ class Template:
     def canonical(self) -> str | list[list[object]]:
         """Return JSON types that differ for different templates.
 
-        A name of a column with braces, which only `of_column` accepts, has no text that
-        could not also be another template.
+        The text of a column with braces, from `of_column`, could be another template.
         """
         if any(set("{}") & set(name) for name in self.columns):
             return [list(part) for part in self.parts]

@@ -246,12 +246,7 @@ def write_spans(
 ) -> int:
     """Write a table of passages, one per row, and return its number of rows.
 
-    Args:
-        source: Path of a table with a column of passages; "-" for stdin.
-        output: Path of the long table, .csv, .tsv or .jsonl; "-" for CSV on stdout.
-        column: Name of the column of passages.
-        id: Column that identifies texts; None for the row number, from 0.
-        overwrite: Whether to replace an existing file.
+    `id` is the column that identifies texts; None stands for the row number, from 0.
     """
     check_free(output, overwrite=overwrite)
     if format_of(output) == "parquet":

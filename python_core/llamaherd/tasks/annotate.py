@@ -37,11 +37,7 @@ _PREFIX = "coded "  # prefix of the new columns, so that no new column is called
 
 @dataclass(frozen=True)
 class Annotate(Task["Coded"]):
-    """Annotation of texts with a codebook.
-
-    Random draws for a text depend only on `seed` and the prompt. A part of a table
-    therefore has the same results as the whole table.
-    """
+    """Annotation of texts; draws depend on seed and prompt, not on a table's part."""
 
     codebook: Codebook  # the codebook
     settings: Mapping[str, Any]  # further arguments of `annotate`

@@ -77,10 +77,7 @@ class Task(ABC, Generic[_R]):
     @property
     @abstractmethod
     def columns(self) -> dict[str, Column]:
-        """Return the types of the columns by role.
-
-        The last column has reasons for failures.
-        """
+        """Return the types of the columns by role; the last has reasons for failures."""
 
     @abstractmethod
     def requests(
