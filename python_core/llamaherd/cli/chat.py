@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from llamaherd.calls.asks.options import CHAT_DEFAULTS, GenerateOptions
 from llamaherd.cli.conventions import ExitStatus, failed
-from llamaherd.cli.model_flags import N_THREADS, gpu_page, load_model, take_gpu_options
+from llamaherd.cli.model_flags import GPU, N_THREADS, load_model, take_table
 from llamaherd.cli.page import command, declared_flags
 from llamaherd.engine.core.plain import DuplicateKeyError, read_json
 from llamaherd.tables.spec_keys import RunKeys
@@ -41,8 +41,8 @@ Answers:
 
 Computation:
   --n-ctx N  Maximum tokens of the conversation. Default: as needed.
-{N_THREADS}
-{gpu_page()}
+  --n-threads N  {N_THREADS}
+{GPU}
 Examples:
   llamaherd chat SmolLM2
   llamaherd chat model.gguf --system "Answer in one sentence." --temperature 0.7
@@ -66,7 +66,7 @@ def chat(
     """Run the conversation and return the exit status."""
     from llamaherd.tables.spec_file import parsed_setting  # noqa: PLC0415 - fast help
 
-    loading = take_gpu_options(options)
+    loading = take_table(options)
     settings = {name: value for name, value in options.items() if value is not None}
     settings |= dict(parsed_setting(text) for text in more)
     turns = []

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from llamaherd.calls.asks.annotate_options import AnnotateOptions
-from llamaherd.cli.model_flags import MODEL, gpu_page, load_model, take_gpu_options
+from llamaherd.cli.model_flags import GPU, MODEL, load_model, take_table
 from llamaherd.cli.page import Commands, declared_flags
 from llamaherd.cli.tables import shown_warnings
 from llamaherd.engine.core.errors import ArgumentError
@@ -98,7 +98,7 @@ Options:
   -o, --out FILE.json  Store the comparison.
 {_OVERWRITE}
   --plot FILE  Plot agreement against seconds per text.
-{gpu_page()}
+{GPU}
 Examples:
   llamaherd codebooks compare gold.csv -c plain.yaml -c shots.yaml \\
     -m model.gguf -o comparison.json
@@ -122,7 +122,7 @@ def compare(
     for path in (out, plot):  # before hours of work
         if path is not None:
             check_free(Path(path), overwrite=overwrite, argument="out")
-    loading = take_gpu_options(settings)
+    loading = take_table(settings)
     options = {
         name: value for name, value in settings.items() if value not in (None, False)
     }
@@ -196,7 +196,7 @@ before, or if codes changed since the selection.
 Options:
   -m, --model MODEL  {MODEL} [required]
   --journal FILE  File that stores all answers.
-{gpu_page()}
+{GPU}
 Examples:
   llamaherd codebooks evaluate choice.json gold.csv -m model.gguf
 """,
@@ -207,7 +207,7 @@ def evaluate(choice: str, gold: str, model: str, **settings: Any) -> None:  # no
     from llamaherd.coding.selection.evaluation import evaluate_codebook  # noqa: PLC0415
 
     frozen = CodebookChoice.from_json(Path(choice).read_text(encoding="utf-8-sig"))
-    loading = take_gpu_options(settings)
+    loading = take_table(settings)
     with ExitStack() as stack, shown_warnings():
         context = _context(model, loading, stack)
         progress = sys.stderr.isatty()

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
-from llamaherd.cli.model_flags import gpu_page, load_model, take_gpu_options
+from llamaherd.cli.model_flags import GPU, load_model, take_table
 from llamaherd.cli.page import command
 from llamaherd.cli.tables import shown_warnings
 from llamaherd.engine.core.progress import say
@@ -158,7 +158,7 @@ text. Prints the cross-validated accuracy and the accuracy of the model.
   --cluster NAME  Column of clusters, whose texts share a fold.
   --folds N>=2<=20 -> n_folds  Number of folds. [default: 5]
   --seed SEED  Seed of the folds. [default: 0]
-{gpu_page()}
+{GPU}
 Examples:
   llamaherd recalibrate coded.csv --gold to_code.csv -o better.csv
   llamaherd recalibrate coded.parquet --gold to_code.csv -o better.parquet \\
@@ -174,7 +174,7 @@ def recalibrate(
     """Run the command."""
     import llamaherd as lh  # noqa: PLC0415 - loads the engine
 
-    loading = take_gpu_options(options)
+    loading = take_table(options)
     if loading and embeddings is None:
         flags = ", ".join(f"--{name.replace('_', '-')}" for name in loading)
         verb = "is" if len(loading) == 1 else "are"

@@ -12,29 +12,29 @@ if TYPE_CHECKING:
     from llamaherd.engine.model.model import Model
 
 MODEL = "A GGUF file, hf:owner/repo, ollama:name, or a name in the cache."
-N_THREADS = "  --n-threads N  Number of threads. Default: the physical cores."
-GPU_NAMES = ("n_gpu_layers", "split_mode", "main_gpu", "tensor_split")
-
-
-def gpu_page(table: str = "") -> str:
-    """Return the section with the options for GPUs, which set keys of a table."""
-    return f"""
+N_THREADS = "Number of threads. Default: the physical cores."
+GPU = """
 GPU:
-  --n-gpu-layers LAYERS -> {table}n_gpu_layers  Number of layers in GPU memory; -1 for
+  --n-gpu-layers LAYERS -> model__n_gpu_layers  Number of layers in GPU memory; -1 for
       all, auto for all if there is a GPU. Default 0.
-  --split-mode layer|row|none -> {table}split_mode  How several GPUs share the model;
+  --split-mode layer|row|none -> model__split_mode  How several GPUs share the model;
       none: only --main-gpu. Default layer.
-  --main-gpu N>=0 -> {table}main_gpu  Number of the GPU for --split-mode none, as
+  --main-gpu N>=0 -> model__main_gpu  Number of the GPU for --split-mode none, as
       `llamaherd doctor` lists them, from 0.
-  --tensor-split X,X,... -> {table}tensor_split  Share of the model for each GPU, in any
+  --tensor-split X,X,... -> model__tensor_split  Share of the model for each GPU, in any
       unit. Default: by free memory.
 """
 
 
-def take_gpu_options(options: dict[str, Any]) -> dict[str, Any]:
-    """Remove the options for GPUs from a command's arguments, and return them."""
-    gpu_options = {name: options.pop(name) for name in GPU_NAMES}
-    return {name: value for name, value in gpu_options.items() if value is not None}
+def take_table(options: dict[str, Any], table: str = "model") -> dict[str, Any]:
+    """Remove the options for a table of run files from a command's, and return them."""
+    prefix = f"{table}__"
+    taken = {key: options.pop(key) for key in list(options) if key.startswith(prefix)}
+    return {
+        key.removeprefix(prefix): value
+        for key, value in taken.items()
+        if value is not None and value is not False
+    }
 
 
 def fits_file_to_memory(loading: Mapping[str, Any]) -> bool:

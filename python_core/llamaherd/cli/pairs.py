@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from llamaherd.calls.asks.options import ClassifyOptions
-from llamaherd.cli.model_flags import MODEL, gpu_page, load_model, take_gpu_options
+from llamaherd.cli.model_flags import GPU, MODEL, load_model, take_table
 from llamaherd.cli.page import command, declared_flags
 from llamaherd.cli.tables import shown_warnings
 from llamaherd.engine.core.errors import ArgumentError
@@ -59,7 +59,7 @@ How pairs are drawn and computed:
   --level X  Confidence level. [default: 0.95]
   --journal FILE  File of results, so that only missing results are computed.
   -q, --quiet  No progress bar.
-{gpu_page()}
+{GPU}
 Examples:
   llamaherd pairs texts.csv --question "Which text is angrier?" \\
     -m model.gguf -o strengths.csv
@@ -95,7 +95,7 @@ def pairs(table: str, **options: Any) -> None:  # noqa: ANN401 - of click
     show = not options["quiet"] and sys.stderr.isatty()
     with (
         shown_warnings(),
-        load_model(options["model"], take_gpu_options(options)) as model,
+        load_model(options["model"], take_table(options)) as model,
         lh.Context(model) as context,
     ):
         comparison = lh.compare_pairs(

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from llamaherd.cli.model_flags import MODEL, N_THREADS, gpu_page
+from llamaherd.cli.model_flags import GPU, MODEL, N_THREADS
 from llamaherd.cli.page import Command, command, declared_flags
 from llamaherd.cli.tables import ended, run_table, shown_warnings
 from llamaherd.tables.spec_keys import CHAT_KEYS, TASK_TABLES, RunKeys
@@ -23,7 +23,7 @@ Tables:
 """
 _COMPUTATION = f"""
 Computation:
-{N_THREADS}
+  --n-threads N  {N_THREADS}
   --deterministic  Make answers bit-identical, independent of other rows; slower.
   --cluster ADDRESS  Address of a Ray cluster: auto, host:port, ray://... or local.
   --set KEY=VALUE... -> settings  Any other key of the TOML file, such as
@@ -84,7 +84,7 @@ Model and prompts:
             _COMPUTATION,
             _AT_ONCE if "chat" in prompts else "",
         ]
-        parts += [_PARTS, gpu_page("model__")]
+        parts += [_PARTS, GPU]
         keys = [declared_flags(RunKeys, section=table)]
         for section, title in sections.items():
             keys.append(declared_flags(options, table=table, section=section))

@@ -11,7 +11,7 @@ from typing import Any
 import click
 
 from llamaherd.cli.conventions import ExitStatus, failed, warn
-from llamaherd.cli.model_flags import N_THREADS, gpu_page
+from llamaherd.cli.model_flags import GPU, N_THREADS
 from llamaherd.cli.page import command, declared_flags
 from llamaherd.cli.serve_run import (
     check_goes_with_several,
@@ -122,11 +122,13 @@ Several models:
 {_flags("models")}
 
 Prompts at once, and limits:
-  --n-seq-max N  Maximum number of concurrent prompts. Default: chosen for the machine.
-  --n-ctx N  Tokens of prompts and answers in the KV cache. Default: as needed by the
-      requests, within half of the free memory.
-{N_THREADS}
-  --deterministic  Make answers bit-identical, independent of other requests; slower.
+  --n-seq-max N -> context__n_seq_max  Maximum number of concurrent prompts. Default:
+      chosen for the machine.
+  --n-ctx N -> context__n_ctx  Tokens of prompts and answers in the KV cache. Default:
+      as needed by the requests, within half of the free memory.
+  --n-threads N -> context__n_threads  {N_THREADS}
+  --deterministic -> context__deterministic  Make answers bit-identical, independent of
+      other requests; slower.
   --set KEY=VALUE... -> settings  An argument of Model or Context, such as
       context.type_k=q8_0 or model.use_mlock=true. May be given several times.
 
@@ -139,7 +141,7 @@ Files and batches:
 
 How chats are rendered:
 {_flags("chats")}
-{gpu_page()}
+{GPU}
 Examples:
   llamaherd serve model.gguf
   llamaherd serve --model small.gguf --model large=big.gguf --memory 16GB

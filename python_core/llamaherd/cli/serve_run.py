@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
-from llamaherd.cli.model_flags import load_model, path_of_model, take_gpu_options
+from llamaherd.cli.model_flags import load_model, path_of_model, take_table
 from llamaherd.engine.core import checks, files
 from llamaherd.engine.core.errors import ArgumentError
 from llamaherd.engine.core.plain import DAMAGED
@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from llamaherd.server.models.spec import ModelSpec
 
 
-_OF_CONTEXT = ("n_ctx", "n_seq_max", "n_threads", "deterministic")
 # Arguments that `--set` refuses, with a hint.
 _ELSEWHERE = {"path": "give it as MODEL or --model", "lora": "give it as --lora"}
 _IS_WINDOWS = sys.platform == "win32"
@@ -224,13 +223,12 @@ def serve_on(server_socket: socket.socket, host: str, options: dict[str, Any]) -
 
 
 def _arguments(options: dict[str, Any]) -> _Arguments:
-    """Return the arguments that the options set; the options for GPUs are removed."""
+    """Return the arguments that the options set, without which `options` remain."""
     from llamaherd.calls.run.context import checked_options  # noqa: PLC0415
     from llamaherd.engine.model.model import checked_load_options  # noqa: PLC0415 - fast help
     from llamaherd.tables.spec_file import parsed_setting  # noqa: PLC0415
 
-    context = {name: options[name] for name in _OF_CONTEXT if options[name]}
-    arguments = _Arguments(take_gpu_options(options), context)
+    arguments = _Arguments(take_table(options), take_table(options, "context"))
     by_flag = {*arguments.model, *arguments.context}
     for key, value in map(parsed_setting, options["settings"]):
         _set(arguments, key, value, by_flag)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from llamaherd.cli.conventions import tell, warn
-from llamaherd.cli.model_flags import gpu_page, load_model, take_gpu_options
+from llamaherd.cli.model_flags import GPU, N_THREADS, load_model, take_table
 from llamaherd.cli.page import command
 from llamaherd.engine.hub.fetch import model_path
 from llamaherd.engine.hub.profile import cpu_name
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from llamaherd.optimize.measure import Throughput
 
 _HEADER = ("n_seq_max", "prefill tokens/s", "decode tokens/s", "prompts/s")
-_N_THREADS = "  --n-threads N  Number of threads. Default: the physical cores."
 
 
 def _sizes(text: str) -> list[int]:
@@ -56,11 +55,11 @@ Options:
   --n-seq-max N,N,...  Numbers of concurrent prompts. [default: 1,8,32]
   --n-prompt N  Number of tokens per prompt. [default: 128]
   --n-answer N  Number of tokens per answer. [default: 32]
-{_N_THREADS}
+  --n-threads N  {N_THREADS}
   --seconds X -> most_s  Seconds after which no further measurement starts.
       [default: 60]
   --json -> as_json  Print all figures as JSON.
-{gpu_page()}
+{GPU}
 Examples:
   llamaherd bench model.gguf
   llamaherd bench model.gguf --n-seq-max 1,16,64 --n-prompt 500 --n-answer 5
@@ -71,7 +70,7 @@ def bench(model: str, n_seq_max: str, as_json: bool, **options: Any) -> None:  #
     """Print each measurement when it ends, or print all measurements as JSON."""
     rows = []
     sizes = _sizes(n_seq_max)
-    with load_model(model, take_gpu_options(options)) as loaded:
+    with load_model(model, take_table(options)) as loaded:
         about = _about(loaded, options)
         if not as_json:
             click.echo(_title(about))
@@ -144,7 +143,7 @@ Options:
       [default: 0.01]
   --text FILE.txt  Text for the comparison, which should resemble your texts. Default:
       from a novel.
-{_N_THREADS}
+  --n-threads N  {N_THREADS}
   --json -> as_json  Print the report as JSON.
 
 Examples:
