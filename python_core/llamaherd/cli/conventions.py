@@ -42,7 +42,7 @@ EXPECTED = (LlamaHerdError, ValueError, TypeError, OSError, ImportError)
 
 
 def status_of(error: BaseException) -> ExitStatus:
-    """Return the exit status of an error that was raised before work began."""
+    """Return the exit status of an error; arguments are checked before work begins."""
     is_use = isinstance(error, (BadArgumentError, JournalError))
     if isinstance(error, LlamaHerdError) and not is_use:
         return ExitStatus.FAILED

@@ -77,23 +77,16 @@ Model and prompts:
   -m, --model MODEL -> model__path  {MODEL}
 {declared_flags(RunKeys, prompts)}
 """
-        parts = [
-            about,
-            _OUTPUT,
-            asked,
-            _COMPUTATION,
-            _AT_ONCE if "chat" in prompts else "",
-        ]
-        parts += [_PARTS, GPU]
-        keys = [declared_flags(RunKeys, section=table)]
+        at_once = _AT_ONCE if "chat" in prompts else ""
+        parts = [about, _OUTPUT, asked, _COMPUTATION, at_once, _PARTS, GPU]
         for section, title in sections.items():
-            keys.append(declared_flags(options, table=table, section=section))
-            parts += [f"\n{title}:", *keys]
-            keys = []
+            of_run = "" if section else declared_flags(RunKeys, section=table)
+            of_task = declared_flags(options, table=table, section=section)
+            parts += [f"\n{title}:", of_run, of_task]
         page = "\n".join([*parts, "\nExamples:", examples.strip("\n"), _EXIT])
         super().__init__(f"{name} INPUT", page, unset=None, callback=self._start)
-        of_task = {f"{table}__{key}" for key in options.needed}
-        self._needed = [x for x in self.params if x.name in {*of_task, "codebook"}]
+        needed = {"codebook", *(f"{table}__{key}" for key in options.needed)}
+        self._needed = [param for param in self.params if param.name in needed]
 
     def _start(self, **options: Any) -> int:  # noqa: ANN401 - of click
         is_file = options["input"].lower().endswith(".toml")
