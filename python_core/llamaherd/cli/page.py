@@ -157,7 +157,7 @@ def _flag_that_set(ctx: click.Context, error: BadArgumentError) -> str:
     name = error.argument.rpartition(" ")[2]  # without the table of a key
     if error.file is not None or not name:
         return error.argument
-    for setting in ctx.params.get("settings") or ():
+    for setting in ctx.params.get("settings") or ctx.params.get("more") or ():
         key = setting.partition("=")[0].strip()
         if key.rpartition(".")[2] == name:
             return f"--set {key}"

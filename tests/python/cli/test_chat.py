@@ -230,6 +230,7 @@ def test_without_a_terminal_failures_are_counted(tiny: str) -> None:
 @pytest.mark.parametrize(
     ("flags", "shown"),
     [
+        (["--set", "top_p=7"], "llamaherd: --set top_p must be between 0 and 1"),
         (["--set", "tempature=1"], "did you mean 'temperature'"),
         (["--thinking", "much"], "is neither a number nor on or off"),
         (["--continue", "no.json"], "no.json"),
