@@ -85,7 +85,9 @@ def test_every_page_is_in_the_navigation() -> None:
     )
 
 
-@pytest.mark.parametrize("name", ["readme_first", "request_fields", "systems"])
+@pytest.mark.parametrize(
+    "name", ["ci_report", "readme_first", "request_fields", "systems"]
+)
 def test_a_script_hides_no_package_from_tests(name: str) -> None:
     script = f"import {name}, coverage\nassert coverage.__path__"
     done = subprocess.run(
