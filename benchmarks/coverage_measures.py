@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from llamaherd.coding.pairs.bradley_terry import StrengthFit, fit_strengths
 from llamaherd.coding.pairs.design import ComparedPair, Design, PairDesign
-from llamaherd.coding.selection.measures import UnitNumbers, compare_numbers
+from llamaherd.coding.selection.measures import compare
 from llamaherd.coding.statistics import (
     accuracy_of,
     cohen_kappa,
@@ -23,7 +23,7 @@ from llamaherd.coding.statistics import (
 from llamaherd.coding.statistics.intervals import student_quantile
 from llamaherd.coding.statistics.number_agreement import number_agreement
 from llamaherd.coding.statistics.ratings import ModelAndPerson
-from studies import Hit, Study, hit
+from studies import Hit, Study, hit, labelled, part_codes
 
 Floats = np.ndarray[Any, np.dtype[np.float64]]
 Rng = np.random.Generator
@@ -164,16 +164,15 @@ def draw_compared(case: tuple[str, int], rng: Rng) -> dict[str, Hit]:
         if kind == "simple"
         else sampling.draw_stratified(strata, n, rng, "equal")
     )
-    units = UnitNumbers(
-        numbers=people[draw.rows],
-        weights=1 / draw.probs,
-        strata=draw.strata[draw.rows],
-        ends=(0.0, 10.0),
-    )
-    coded = [values[draw.rows] for values in numbers]
+    ends = ["0", "10"]
+    right = list(map(repr, people[draw.rows].tolist()))
+    codes = part_codes(right, ends, 1 / draw.probs, draw.strata[draw.rows])
+    coded = [
+        labelled(list(map(repr, values[draw.rows].tolist())), ends) for values in numbers
+    ]
     measured = {}
     for title, adjust in (("each by itself", "none"), ("all three", "bonferroni")):
-        rows = compare_numbers(coded, units, adjust=adjust).differences
+        rows = compare(coded, codes, "mae", adjust=adjust).differences
         hits = [
             hit(row, truth) for row, truth in zip(rows, true_differences(), strict=True)
         ]

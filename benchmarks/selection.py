@@ -29,7 +29,7 @@ import numpy as np
 from llamaherd.coding.selection import measures as paired
 from llamaherd.coding.selection.part_codes import codes_of_part
 from llamaherd.coding.statistics.intervals import share
-from studies import Hit, Study, hit
+from studies import Hit, Study, hit, labelled, part_codes
 
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "selection.md"
 LABELS = ["negative", "neutral", "positive"]
@@ -94,23 +94,16 @@ def compared(
     """Compare all candidates on the texts of a part."""
     codes = codes_of_part(gold, part)
     rows = [int(each) - 1 for each in codes.ids]
-    given = [
-        codes.members(codes.sets_of([labels[i] for i in rows])) for labels in world.labels
-    ]
-    return paired.compare(given, codes.units, measure, adjust=adjust)  # type: ignore[arg-type]
+    coded = [labelled([labels[i] for i in rows], LABELS) for labels in world.labels]
+    return paired.compare(coded, codes, measure, adjust=adjust)  # type: ignore[arg-type]
 
 
 def truths(world: World, measure: str) -> list[float]:
     """Return the true measure of each candidate, on all texts."""
-    should = np.array([[code == label for label in LABELS] for code in world.codes])
-    units = paired.UnitCodes(
-        should=should, weights=np.ones(N_TEXTS), strata=np.zeros(N_TEXTS, dtype=np.int64)
-    )
-    given = []
-    for labels in world.labels:
-        has = np.array([[code == label for label in LABELS] for code in labels])
-        given.append((has, np.ones(N_TEXTS, dtype=bool)))
-    found = paired.compare(given, units, measure, adjust="none")  # type: ignore[arg-type]
+    ones = np.ones(N_TEXTS)
+    codes = part_codes(world.codes, LABELS, ones, np.zeros(N_TEXTS, dtype=np.int64))
+    coded = [labelled(labels, LABELS) for labels in world.labels]
+    found = paired.compare(coded, codes, measure, adjust="none")  # type: ignore[arg-type]
     return [each.value for each in found.values]
 
 

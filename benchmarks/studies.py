@@ -6,10 +6,13 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+import llamaherd as lh
+import numpy as np
+from llamaherd.coding.gold.codes import Codes
+from llamaherd.coding.selection.part_codes import PartCodes
 
-    import numpy as np
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
 
 
 class Hit(NamedTuple):
@@ -28,6 +31,28 @@ def hit(interval: Any, truth: float) -> Hit:
     return Hit(
         interval.low - 1e-9 <= truth <= interval.high + 1e-9,
         interval.high - interval.low,
+    )
+
+
+_BOOK = lh.Codebook("Which?", ["a", "b"]).to_dict()
+
+
+def labelled(labels: Sequence[str], names: Sequence[str]) -> lh.Coded:
+    """Return texts with these labels, or with numbers between two names."""
+    run = {"codebook": {"content": _BOOK}}
+    return lh.Coded.of_record(run, {}, "text", labels=labels, names=names)
+
+
+def part_codes(
+    codes: Sequence[str], names: Sequence[str], weights: Any, strata: Any
+) -> PartCodes:
+    """Return codes of texts that were drawn with these weights from these strata."""
+    n = len(codes)
+    people = Codes(rows=np.arange(n), probs=1 / weights, strata=strata, columns=[])
+    ids = list(map(str, range(n)))
+    of_texts = [(code,) for code in codes]
+    return PartCodes(
+        ids=ids, texts=ids, codes=of_texts, people=people, names=tuple(names)
     )
 
 

@@ -642,7 +642,7 @@ MAKERS: dict[str, tuple[Any, str, Callable[[Any], list[Any]]]] = {
     ),
     "compare_codebooks": (
         compare,
-        "measured",
+        "compare",
         lambda kept: [x for v in kept.values() for x in v.labels],
     ),
 }

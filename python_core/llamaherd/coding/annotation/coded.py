@@ -111,6 +111,17 @@ class Coded:
         """Code of each error, such as "too_long"; None for texts without an error."""
         return codes_of(self.errors)
 
+    @property
+    def expected(self) -> Floats | None:
+        """Expected values in the column "mean", float64[n], if labels are numbers.
+
+        None if `probs` is known, from which they follow.
+        """
+        name = self.columns.get("mean")
+        if name is None or self.probs is not None or self.codebook.numbers is None:
+            return None
+        return np.array(column(self.frame, name, "mean"), dtype=np.float64)
+
     def __len__(self) -> int:
         return len(self.labels)
 

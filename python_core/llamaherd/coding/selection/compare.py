@@ -24,8 +24,13 @@ from llamaherd.coding.selection.candidates import (
     texts_of,
 )
 from llamaherd.coding.selection.comparison import CodebookComparison, ComparedCandidate
-from llamaherd.coding.selection.measures import ADJUST, checked_measure, is_of_numbers
-from llamaherd.coding.selection.part_codes import GivenLabels, codes_of_part, measured
+from llamaherd.coding.selection.measures import (
+    ADJUST,
+    checked_measure,
+    compare,
+    is_of_numbers,
+)
+from llamaherd.coding.selection.part_codes import codes_of_part
 from llamaherd.coding.selection.split import opened_sample, record_of
 from llamaherd.coding.sentences import Notes
 from llamaherd.coding.statistics.intervals import LEVEL, level_of
@@ -166,7 +171,7 @@ def compare_codebooks(
     )
     codes = codes_of_part(sample, "select", as_numbers=is_of_numbers(chosen_measure))
     kept = journal_of(journal, sample)
-    labels: list[GivenLabels] = []
+    labels: list[Coded] = []
 
     def result() -> CodebookComparison:
         return compared(
@@ -185,7 +190,7 @@ def compare_codebooks(
     for coded in code_in_turns(
         texts_of(codes), "text", whole, progress, lambda: result() if labels else None
     ):
-        labels.append(GivenLabels.of(coded))  # noqa: PERF401 - `result` reads it
+        labels.append(coded)  # noqa: PERF402 - `result` reads it
     with keeping(dict(zip(tried, labels, strict=True))):
         return result()
 
@@ -194,7 +199,7 @@ def compared(
     gold: GoldSample,
     codes: PartCodes,
     names: Sequence[str],
-    labels: Sequence[GivenLabels],
+    labels: Sequence[Coded],
     *,
     measure: SelectionMeasure,
     level: float,
@@ -203,7 +208,7 @@ def compared(
 ) -> CodebookComparison:
     """Compare labels of candidates with codes."""
     runs = [labels_of_one.run for labels_of_one in labels]
-    paired = measured(codes, labels, measure, level=level, adjust=adjust)
+    paired = compare(labels, codes, measure, level=level, adjust=adjust)
     candidates = []
     for i, name in enumerate(names):
         key = hash_of(runs[i])

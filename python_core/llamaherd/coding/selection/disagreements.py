@@ -7,8 +7,10 @@ import warnings
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from llamaherd.coding import frames
 from llamaherd.coding.annotation.label_sets import joined_labels
-from llamaherd.coding.selection.part_codes import GivenLabels, codes_of_part
+from llamaherd.coding.codes import text_of
+from llamaherd.coding.selection.part_codes import codes_of_part
 from llamaherd.coding.selection.split import PARTS, opened_sample, part_of, record_of
 from llamaherd.engine.core import checks
 from llamaherd.engine.core.errors import ArgumentError, ArgumentTypeError
@@ -19,7 +21,9 @@ if TYPE_CHECKING:
     import os
     from collections.abc import Iterator, Sequence
 
+    from llamaherd.coding.annotation.coded import Coded
     from llamaherd.coding.gold.sample import GoldSample
+    from llamaherd.coding.selection.part_codes import PartCodes
 
 _SHOWN = 10  # number of texts to print
 _WIDE = 60  # number of characters of each text to print
@@ -130,14 +134,15 @@ def disagreements(
             UserWarning,
             stacklevel=2,
         )
-    labels = GivenLabels.of(coded)
     rows: list[dict[str, Any]] = []
     n_compared = n_missing = 0
     for part in asked:
-        part_rows, n = _of_part(part, sample, labels)
-        n_compared += n
-        n_missing += sum(row["label"] is None for row in part_rows)
-        rows += [row for row in part_rows if row["label"] is not None]
+        codes = codes_of_part(sample, part)
+        texts, labels = codes.labelled(coded, partly=True)
+        n_labelled = sum(label is not None for label in labels.labels)
+        n_compared += n_labelled
+        n_missing += len(codes) - n_labelled
+        rows += _rows(part, part_of(sample, part), texts, labels)
     rows.sort(key=_order)
     names = list(rows[0]) if rows else ["id", "part", "text", "code", "label", "prob"]
     return Disagreements(
@@ -157,26 +162,22 @@ def _asked(parts: object) -> list[str]:
     return [checks.choice("parts", part, PARTS) for part in dict.fromkeys(names)]
 
 
-def _of_part(
-    part: str, gold: GoldSample, labels: GivenLabels
-) -> tuple[list[dict[str, Any]], int]:
-    """Return rows of a part's texts, and the number of its texts that have a label.
-
-    The rows are disagreements, and texts without a label.
-    """
-    codes = codes_of_part(gold, part)
-    part_labels = labels.of_texts(codes.texts, partly=True)
-    sets = codes.sets_of(part_labels.labels)
-    sample = part_of(gold, part)
-    at = {identifier: i for i, identifier in enumerate(sample.ids)}
+def _rows(
+    part: str, gold: GoldSample, codes: PartCodes, coded: Coded
+) -> list[dict[str, Any]]:
+    """Return a row for each text whose label differs from its code."""
+    at = {identifier: i for i, identifier in enumerate(gold.ids)}
+    thoughts = coded.columns.get("thinking")
+    cells = () if thoughts is None else frames.column(coded.frame, thoughts, "coded")
     rows = []
-    for i, (answer, right) in enumerate(zip(sets, codes.codes, strict=True)):
-        if answer == right:
+    for i, answer in enumerate(codes.sets_of(coded.labels)):
+        right = codes.codes[i]
+        if answer is None or answer == right:
             continue
         coders = {}
-        if len(sample.coders) > 1:
+        if len(gold.coders) > 1:
             row = at[codes.ids[i]]
-            both = zip(sample.coders, sample.codes, strict=True)
+            both = zip(gold.coders, gold.codes, strict=True)
             coders = {f"code_{name}": coder_codes[row] for name, coder_codes in both}
         rows.append(
             {
@@ -185,24 +186,20 @@ def _of_part(
                 "text": codes.texts[i],
                 "code": joined_labels(right),
                 **coders,
-                "label": part_labels.labels[i],
-                "prob": _prob(part_labels, i, answer or ()),
-                "prob_code": _prob(part_labels, i, right),
-                **(
-                    {}
-                    if part_labels.thoughts is None
-                    else {"thinking": part_labels.thoughts[i]}
-                ),
+                "label": coded.labels[i],
+                "prob": _prob(coded, i, answer),
+                "prob_code": _prob(coded, i, right),
+                **({} if thoughts is None else {"thinking": text_of(cells[i])}),
             }
         )
-    return rows, sum(answer is not None for answer in sets)
+    return rows
 
 
-def _prob(labels: GivenLabels, i: int, of: Sequence[str]) -> float:
+def _prob(coded: Coded, i: int, of: Sequence[str]) -> float:
     """Return the probability of a label; NaN if unknown, or for several labels."""
-    if labels.probs is None or len(of) != 1 or of[0] not in labels.names:
+    if coded.probs is None or len(of) != 1 or of[0] not in coded.names:
         return math.nan
-    return float(labels.probs[i, labels.names.index(of[0])])
+    return float(coded.probs[i, coded.names.index(of[0])])
 
 
 def _order(row: dict[str, Any]) -> float:

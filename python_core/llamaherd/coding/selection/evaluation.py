@@ -21,8 +21,8 @@ from llamaherd.coding.selection.candidates import (
     texts_of,
 )
 from llamaherd.coding.selection.comparison import wrapped_notes
-from llamaherd.coding.selection.measures import TITLES, is_of_numbers
-from llamaherd.coding.selection.part_codes import GivenLabels, codes_of_part, measured
+from llamaherd.coding.selection.measures import TITLES, compare, is_of_numbers
+from llamaherd.coding.selection.part_codes import codes_of_part
 from llamaherd.coding.selection.split import (
     opened_sample,
     record_of,
@@ -165,7 +165,7 @@ def evaluate_codebook(
     if path is not None:
         _check_writable(sidecar(path))
     if coded is not None:
-        labels = GivenLabels.of(coded).of_texts(codes.texts)
+        _, labels = codes.labelled(coded)
         check_run(choice, coded.run)
     elif context is None:
         raise ArgumentTypeError(
@@ -173,8 +173,7 @@ def evaluate_codebook(
             argument="context",
         )
     else:
-        coded = _coded_now(choice, codes, context, journal, progress)
-        labels = GivenLabels.of(coded)
+        coded = labels = _coded_now(choice, codes, context, journal, progress)
     with keeping(coded):
         evaluation = evaluate_labels(
             choice, sample, codes, labels, level=level, path=path
@@ -232,13 +231,13 @@ def evaluate_labels(
     choice: CodebookChoice,
     gold: GoldSample,
     codes: PartCodes,
-    labels: GivenLabels,
+    labels: Coded,
     *,
     level: float = LEVEL,
     path: str | os.PathLike[str] | None = None,
 ) -> Evaluation:
     """Measure labels of the texts of "evaluate", and record the evaluation."""
-    (value,) = measured(codes, [labels], choice.measure, level=level).values
+    (value,) = compare([labels], codes, choice.measure, level=level).values
     record = record_of(gold)
     before = _merged(record["opened"], _OPENED.get(record["sha256"], []))
     now = {
@@ -289,7 +288,7 @@ def _coded_now(
 def _validation(
     gold: GoldSample,
     codes: PartCodes,
-    labels: GivenLabels,
+    labels: Coded,
     measure: SelectionMeasure,
     level: float,
 ) -> Validation:

@@ -15,10 +15,11 @@ from llamaherd.coding.selection.candidates import check_codebook, checked_names,
 from llamaherd.coding.selection.measures import (
     ExamplesEffect,
     checked_measure,
+    compare,
     examples_of,
     is_of_numbers,
 )
-from llamaherd.coding.selection.part_codes import GivenLabels, codes_of_part, measured
+from llamaherd.coding.selection.part_codes import codes_of_part
 from llamaherd.coding.selection.split import opened_sample, part_of
 from llamaherd.coding.sentences import Notes
 from llamaherd.coding.statistics.intervals import LEVEL
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
 
     from llamaherd.calls.run.host import Host
     from llamaherd.coding.annotation.codebook import Codebook
+    from llamaherd.coding.annotation.coded import Coded
     from llamaherd.coding.gold.sample import GoldSample
     from llamaherd.coding.selection.measures import SelectionMeasure
     from llamaherd.coding.selection.part_codes import PartCodes
@@ -214,8 +216,8 @@ def chosen_examples(
     codes = codes_of_part(sample, "explore")
     free = _free(codes, sample, codebook)
     if by == "hardest":
-        labels = GivenLabels.of(coded).of_texts(codes.texts, partly=True)
-        chosen = _in_turns(_hardest(codes, labels, free), k, lambda group, _: group[0])
+        groups = _hardest(codes, coded, free)
+        chosen = _in_turns(groups, k, lambda group, _: group[0])
     else:
         vectors = None
         if embeddings is not None:
@@ -278,12 +280,10 @@ def _effect(
     if len(codes) < _LEAST:
         return note("unmeasured_effect", n=n), False
     labels = [
-        GivenLabels.of(
-            annotate_quietly(texts_of(codes), "text", book, context, **settings)
-        )
+        annotate_quietly(texts_of(codes), "text", book, context, **settings)
         for book in (before, after)
     ]
-    paired = measured(codes, labels, measure, level=LEVEL, adjust="none")
+    paired = compare(labels, codes, measure, level=LEVEL, adjust="none")
     effect = ExamplesEffect(
         n_examples=n,
         measure=measure,
@@ -335,35 +335,31 @@ def _by_label(codes: PartCodes, free: Sequence[int]) -> list[list[int]]:
     return [[i for i in free if codes.codes[i] == key] for key in order]
 
 
-def _hardest(
-    codes: PartCodes, labels: GivenLabels, free: Sequence[int]
-) -> list[list[int]]:
+def _hardest(codes: PartCodes, coded: object, free: Sequence[int]) -> list[list[int]]:
     """Return the texts of each label, the hardest first, texts without a label last."""
-    sets = codes.sets_of(labels.labels)
+    texts, labels = codes.labelled(coded, partly=True)
+    answers = dict(zip(texts.ids, texts.sets_of(labels.labels), strict=True))
+    rows = {identifier: row for row, identifier in enumerate(texts.ids)}
 
     def hardness(i: int) -> tuple[float, float]:
-        answer, right = sets[i], codes.codes[i]
+        answer, right = answers.get(codes.ids[i]), codes.codes[i]
         if answer is None:
             return (2.0, 0.0)
-        is_right = answer == right
-        sure = _confidence(labels, i, right)
-        return (float(is_right), sure)
+        return (float(answer == right), _confidence(labels, rows[codes.ids[i]], right))
 
     return [sorted(group, key=hardness) for group in _by_label(codes, free)]
 
 
-def _confidence(labels: GivenLabels, i: int, right: Sequence[str]) -> float:
+def _confidence(coded: Coded, row: int, right: Sequence[str]) -> float:
     """Return the probability of the right labels: small for confident errors."""
-    if labels.probs is None:
+    if coded.probs is None:
         return 0.0
+    several = coded.codebook.type == "multiple"
     confidences = [
-        labels.probs[i, j] if name in right else 1 - labels.probs[i, j]
-        for j, name in enumerate(labels.names)
+        prob if name in right else 1 - prob
+        for name, prob in zip(coded.names, coded.probs[row], strict=True)
+        if several or name in right
     ]
-    if labels.codebook is None or labels.codebook.type != "multiple":
-        confidences = [
-            labels.probs[i, j] for j, n in enumerate(labels.names) if n in right
-        ]
     return float(np.min(confidences)) if confidences else 0.0
 
 

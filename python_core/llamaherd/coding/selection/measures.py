@@ -14,7 +14,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 from itertools import combinations
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import numpy as np
 
@@ -40,7 +40,9 @@ if TYPE_CHECKING:
     from typing import Any
 
     from llamaherd.coding.annotation.codebook import Codebook
-    from llamaherd.coding.statistics.ratings import Flags, Floats, Integers
+    from llamaherd.coding.annotation.coded import Coded
+    from llamaherd.coding.selection.part_codes import PartCodes
+    from llamaherd.coding.statistics.ratings import Flags, Floats
 
 MeasureName = Literal["accuracy", "balanced_accuracy", "macro_f1", "kappa"]
 LABEL_MEASURES: tuple[MeasureName, ...] = (
@@ -103,142 +105,56 @@ class Paired:
     differences: tuple[PairedDifference, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class UnitCodes:
-    """Correct labels of n units and how the units were drawn.
+class _Rated(NamedTuple):
+    """A classifier's measure, also as a function of the weights of texts."""
 
-    Attributes:
-        should: bool[n, k], right labels of each unit.
-        weights: float64[n], positive weights of the units.
-        strata: int64[n], strata from which the units were drawn.
-    """
-
-    should: Flags
-    weights: Floats
-    strata: Integers
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class UnitNumbers:
-    """Right numbers of n units, with the weights and strata of their sample.
-
-    Attributes:
-        numbers: float64[n], right numbers.
-        weights: float64[n], positive weights of the units.
-        strata: int64[n], strata from which the units were drawn.
-        ends: Smallest and largest number of the scale.
-    """
-
-    numbers: Floats
-    weights: Floats
-    strata: Integers
-    ends: tuple[float, float]
-
-    def filled(self, ratings: Floats) -> Floats:
-        """Replace missing numbers by the end of the scale that is farther away."""
-        low, high = self.ends
-        farther = np.where(self.numbers - low > high - self.numbers, low, high)
-        return np.where(np.isfinite(ratings), ratings, farther)
+    value: Measure
+    statistic: UnitStatistic
+    outcomes: Floats  # float64[n], 1 for right labels; or the absolute error of a number
 
 
 def compare(
-    answers: Sequence[tuple[Flags, Flags]],
-    units: UnitCodes,
-    measure: MeasureName = "accuracy",
+    coded: Sequence[Coded],
+    codes: PartCodes,
+    measure: SelectionMeasure = "accuracy",
     *,
     level: float = LEVEL,
     adjust: Adjust = "bonferroni",
 ) -> Paired:
-    """Compare classifiers on the same units.
+    """Compare classifiers on the same texts.
 
     With `adjust="bonferroni"` the intervals of all differences together contain the true
     differences with probability `level`. These intervals include the intervals of
     differences from the best classifier, whichever classifier is the best.
 
     Args:
-        answers: For each classifier bool[n, k], the labels that it gave, and bool[n],
-            True for units that it answered. A unit without an answer is counted as wrong.
-        units: Correct labels.
+        coded: Labels of the n texts by each classifier. A text without a label is counted
+            as wrong; a missing number is replaced by the end of the scale that is farther
+            from the right number.
+        codes: Codes of the n texts.
         measure: Measure to compare.
         level: Confidence level.
         adjust: "bonferroni" for simultaneous intervals, "none" if each interval alone has
             the level.
     """
     level_of(level)
-    checks.choice("measure", measure, LABEL_MEASURES)
-    if measure == "kappa" and (units.should.sum(axis=1) != 1).any():
-        raise ArgumentError(
-            "'kappa' is for one label per text; use 'accuracy' or 'macro_f1'",
-            argument="measure",
-            code="conflict",
-        )
-    hits = [(has == units.should).all(axis=1) & is_given for has, is_given in answers]
-    w = units.weights / units.weights.sum()
-    statistics = [
-        _statistic(measure, has & is_given[:, None], hit, units.should, w)
-        for (has, is_given), hit in zip(answers, hits, strict=True)
-    ]
-    values = tuple(
-        share(hit, units.weights, level)
-        if measure == "accuracy"
-        else _measure(statistic, level)
-        for statistic, hit in zip(statistics, hits, strict=True)
-    )
-    return _paired(values, statistics, hits, units, level=level, adjust=adjust)
-
-
-def compare_numbers(
-    ratings: Sequence[Floats],
-    units: UnitNumbers,
-    *,
-    level: float = LEVEL,
-    adjust: Adjust = "bonferroni",
-) -> Paired:
-    """Compare the mean absolute errors of raters' numbers on the same units.
-
-    `PairedDifference.differ` is the weighted share of units on which the absolute errors
-    of both raters differ.
-
-    Args:
-        ratings: For each rater float64[n]; a missing number, NaN, is replaced by the end
-            of the scale that is farther from the right number.
-        units: Right numbers.
-        level: Confidence level.
-        adjust: As in `compare`.
-    """
-    level_of(level)
-    filled = [units.filled(np.asarray(numbers, dtype=np.float64)) for numbers in ratings]
-    errors = [abs(numbers - units.numbers) for numbers in filled]
-    values = tuple(
-        number_agreement(
-            np.stack([numbers, units.numbers]), unit_weights=units.weights, level=level
-        ).measures["mae"]
-        for numbers in filled
-    )
-    statistics = [UnitStatistic.mean(error, units.weights) for error in errors]
-    return _paired(values, statistics, errors, units, level=level, adjust=adjust)
-
-
-def _paired(
-    values: tuple[Measure, ...],
-    statistics: Sequence[UnitStatistic],
-    outcomes: Sequence[Flags | Floats],
-    units: UnitCodes | UnitNumbers,
-    *,
-    level: float,
-    adjust: Adjust,
-) -> Paired:
-    """Return the differences of all pairs of statistics."""
+    checks.choice("measure", measure, MEASURES)
     checks.choice("adjust", adjust, ADJUST)
-    pairs = list(combinations(range(len(values)), 2))
+    if measure == "mae":
+        rated = _by_numbers(coded, codes, level)
+    else:
+        rated = _by_labels(coded, codes, measure, level)
+    pairs = list(combinations(range(len(rated)), 2))
     pair_level = bonferroni(level, len(pairs)) if adjust == "bonferroni" else level
     differences = []
     for i, j in pairs:
         difference = replace(
-            statistics[i].minus(statistics[j]), groups=units.strata, strata=units.strata
+            rated[i].statistic.minus(rated[j].statistic),
+            groups=codes.strata,
+            strata=codes.strata,
         )
         low, high = difference.limits(pair_level)
-        apart = np.abs(outcomes[i] + 0.0 - outcomes[j]) > LEAST_SPREAD
+        apart = np.abs(rated[i].outcomes - rated[j].outcomes) > LEAST_SPREAD
         differences.append(
             PairedDifference(
                 first=i,
@@ -246,10 +162,67 @@ def _paired(
                 value=difference.value,
                 low=low,
                 high=high,
-                differ=float(np.average(apart, weights=units.weights)),
+                differ=float(np.average(apart, weights=codes.weights)),
             )
         )
+    values = tuple(classifier.value for classifier in rated)
     return Paired(values=values, differences=tuple(differences))
+
+
+def _by_labels(
+    coded: Sequence[Coded], codes: PartCodes, measure: MeasureName, level: float
+) -> list[_Rated]:
+    should = codes.has_label(codes.codes)
+    if measure == "kappa" and (should.sum(axis=1) != 1).any():
+        raise ArgumentError(
+            "'kappa' is for one label per text; use 'accuracy' or 'macro_f1'",
+            argument="measure",
+            code="conflict",
+        )
+    w = codes.weights / codes.weights.sum()
+    rated = []
+    for model in coded:
+        sets = codes.sets_of(model.labels)
+        has = codes.has_label(sets)
+        hit = (has == should).all(axis=1) & [labels is not None for labels in sets]
+        statistic = _statistic(measure, has, hit, should, w)
+        value = (
+            share(hit, codes.weights, level)
+            if measure == "accuracy"
+            else _measure(statistic, level)
+        )
+        rated.append(_Rated(value, statistic, hit + 0.0))
+    return rated
+
+
+def _by_numbers(coded: Sequence[Coded], codes: PartCodes, level: float) -> list[_Rated]:
+    names = [float(name) for name in coded[0].names or codes.names]
+    low, high = min(names, default=math.nan), max(names, default=math.nan)
+    right, w = codes.numbers, codes.weights
+    farther = np.where(right - low > high - right, low, high)
+    rated = []
+    for model in coded:
+        numbers = _numbers(model)
+        numbers = np.where(np.isfinite(numbers), numbers, farther)
+        agreement = number_agreement(
+            np.stack([numbers, right]), unit_weights=w, level=level
+        )
+        error = abs(numbers - right)
+        rated.append(
+            _Rated(agreement.measures["mae"], UnitStatistic.mean(error, w), error)
+        )
+    return rated
+
+
+def _numbers(coded: Coded) -> Floats:
+    """Return expected values if they are known, else the labels; NaN for failed texts."""
+    if coded.expected is not None:
+        return coded.expected
+    labels = [math.nan if label is None else float(label) for label in coded.labels]
+    if coded.probs is None:
+        return np.array(labels)
+    expected = coded.probs @ np.array(list(map(float, coded.names)))
+    return np.where(np.isnan(labels), np.nan, expected)
 
 
 def _measure(statistic: UnitStatistic, level: float) -> Measure:

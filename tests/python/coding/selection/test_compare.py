@@ -238,6 +238,9 @@ def test_given_labels_are_evaluated(
     refused("changed", "other codebook or examples", evaluate(coded=wrong))
     refused("missing", "has no labels of", evaluate(coded=coded[:5]))
     refused("wrong_type", "context or coded", evaluate())
+    coded.frame["label"][0] = "corrected"
+    refused("conflict", "was changed after coding", evaluate(coded=coded))
+    refused("conflict", "was changed after coding", lh.disagreements, coded, gold)
 
 
 def test_other_models_and_splits_are_refused(

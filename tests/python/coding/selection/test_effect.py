@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import llamaherd as lh
 import pytest
+from classified import labelled
 from llamaherd._r.functions import function_of
 from llamaherd.coding.selection import examples, measures
 from llamaherd.coding.selection.measures import (
@@ -15,7 +16,6 @@ from llamaherd.coding.selection.measures import (
     PairedDifference,
     n_more_examples,
 )
-from llamaherd.coding.selection.part_codes import GivenLabels
 from plain_forms import plain
 
 if TYPE_CHECKING:
@@ -41,19 +41,14 @@ def right_with(
 
     def annotated(
         data: dict[str, list[str]], text: str, book: lh.Codebook, *_: Any, **__: Any
-    ) -> dict[str, Any]:
+    ) -> lh.Coded:
         n = len(data[text])
         truth = [CODES[DATA["text"].index(each)] for each in data[text]]
         wrong = {"a": "b", "b": "a"}
         labels = [t if i < share(book) * n else wrong[t] for i, t in enumerate(truth)]
-        return {"texts": data[text], "labels": labels}
-
-    def given(coded: dict[str, Any]) -> GivenLabels:
-        made = {"names": ("a", "b"), "probs": None, "expected": None, "thoughts": None}
-        return GivenLabels(**coded, **made, codebook=None, run={})
+        return labelled(labels, "ab")
 
     monkeypatch.setattr(examples, "annotate_quietly", annotated)
-    monkeypatch.setattr(examples, "GivenLabels", type("Given", (), {"of": given}))
 
 
 @pytest.mark.parametrize(

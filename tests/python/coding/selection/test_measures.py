@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
+from classified import labelled, part_codes
 from hypothesis import given
 from hypothesis import strategies as st
 from llamaherd.coding.selection import measures
 from llamaherd.coding.statistics import accuracy_of, cohen_kappa
 from llamaherd.coding.statistics.number_agreement import number_agreement
+
+if TYPE_CHECKING:
+    from llamaherd.coding.selection.part_codes import PartCodes
 
 K = 3
 LABELS = measures.LABEL_MEASURES
@@ -41,27 +45,30 @@ def flags(labels: Any) -> Any:
     return np.eye(K, dtype=bool)[labels]
 
 
-def compared(
-    measure: Any,
+def words(values: Any) -> list[str | None]:
+    """Return labels of arrays as texts; None for NaN."""
+    return [None if math.isnan(value) else repr(value) for value in values.tolist()]
+
+
+def codes_of(
     codes: Any,
-    labels: Any,
     weights: Any = None,
     strata: Any = None,
-    *,
     ends: tuple[float, float] = (0, 10),
-    **options: Any,
-) -> measures.Paired:
-    n = len(codes)
-    drawing: Any = {
-        "weights": np.ones(n) if weights is None else weights,
-        "strata": np.zeros(n, dtype=np.int64) if strata is None else strata,
-    }
-    if measure == "mae":
-        numbers = measures.UnitNumbers(numbers=codes, ends=ends, **drawing)
-        return measures.compare_numbers(labels, numbers, **options)
-    units = measures.UnitCodes(should=flags(codes), **drawing)
-    members = [(flags(own), np.ones(n, dtype=bool)) for own in labels]
-    return measures.compare(members, units, measure, **options)
+) -> PartCodes:
+    """Return the codes of texts: indices of labels, or numbers between the ends."""
+    names = list(map(repr, ends)) if codes.dtype == float else list("012")
+    texts: list[Any] = words(codes)
+    return part_codes([(text,) for text in texts], names, weights, strata)
+
+
+def compared(
+    measure: Any, codes: Any, labels: Any, weights: Any = None, strata: Any = None,
+    *, ends: tuple[float, float] = (0, 10), **options: Any,
+) -> measures.Paired:  # fmt: skip
+    part = codes_of(codes, weights, strata, ends)
+    coded = [labelled(words(own), part.names) for own in labels]
+    return measures.compare(coded, part, measure, **options)
 
 
 def numbers_of(paired: measures.Paired) -> tuple[np.ndarray, np.ndarray]:
@@ -76,6 +83,7 @@ def test_values_are_those_of_validate(measure: str) -> None:
     codes, labels = drawn(measure, rng, 80, (0.4, 0.2))
     w = rng.uniform(1, 9, 80)
     paired = compared(measure, codes, labels, w)
+    w = codes_of(codes, w).weights
     for own, value in zip(labels, paired.values, strict=True):
         pair = (own.tolist(), codes.tolist())
         if measure == "mae":
@@ -188,12 +196,10 @@ def test_a_label_that_only_one_classifier_gives_is_no_obstacle(measure: str) -> 
 
 def test_a_unit_without_an_answer_counts_as_wrong() -> None:
     codes = np.array([0, 1, 2, 0])
-    answers = [(flags(codes), np.array([True, True, False, False]))]
-    units = measures.UnitCodes(
-        should=flags(codes), weights=np.ones(4), strata=np.zeros(4, dtype=np.int64)
-    )
-    assert measures.compare(answers, units).values[0].value == 0.5
-    assert measures.compare(answers, units, "kappa").values[0].value < 0.5
+    answers = [labelled(["0", "1", None, None], list("012"))]
+    part = codes_of(codes)
+    assert measures.compare(answers, part).values[0].value == 0.5
+    assert measures.compare(answers, part, "kappa").values[0].value < 0.5
     numbers = np.array([1.0, np.nan, 5.0, np.nan])  # the farther end of the scale
     (mae,) = compared("mae", np.array([1.0, 9.0, 5.0, 4.0]), [numbers]).values
     assert mae.value == pytest.approx((9 + 6) / 4)
@@ -239,12 +245,8 @@ def test_a_difference_without_variance_has_no_limits() -> None:
 
 
 def test_kappa_is_for_one_label() -> None:
-    sets = measures.UnitCodes(
-        should=np.array([[True, True], [False, False]]),
-        weights=np.ones(2),
-        strata=np.zeros(2, dtype=np.int64),
-    )
-    answers = [(sets.should, np.ones(2, dtype=bool))]
+    sets = part_codes([("a", "b"), ()], "ab", several=True)
+    answers = [labelled(["a; b", ""], "ab")]
     with pytest.raises(ValueError, match="one label per text"):
         measures.compare(answers, sets, "kappa")
     assert measures.compare(answers, sets, "macro_f1").values[0].value == 1
@@ -256,15 +258,19 @@ def test_any_units_can_be_compared(seed: int) -> None:
     rng = np.random.default_rng(seed)
     n, k, several = rng.integers(1, 12), rng.integers(1, 5), rng.random() < 0.4
 
-    def some() -> Any:
-        if several:
-            return rng.random((n, k)) < 0.4
-        return np.eye(k, dtype=bool)[rng.integers(0, k, n)]
+    names = "abcd"[:k]
 
-    answers = [(some(), rng.random(n) < 0.8) for _ in range(rng.integers(1, 4))]
-    units = measures.UnitCodes(
-        should=some(), weights=rng.uniform(1, 50, n), strata=rng.integers(0, 3, n)
-    )
+    def some() -> list[tuple[str, ...]]:
+        if several:
+            return [tuple(np.array([*names])[rng.random(k) < 0.4]) for _ in range(n)]
+        return [(names[j],) for j in rng.integers(0, k, n)]
+
+    def answered() -> list[str | None]:
+        return ["; ".join(x) if rng.random() < 0.8 else None for x in some()]
+
+    answers = [labelled(answered(), names) for _ in range(rng.integers(1, 4))]
+    weights, strata = rng.uniform(1, 50, n), rng.integers(0, 3, n)
+    units = part_codes(some(), names, weights, strata, several=bool(several))
     for measure in LABELS:
         if several and measure == "kappa":
             continue

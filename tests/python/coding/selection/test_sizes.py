@@ -6,8 +6,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+from classified import labelled, part_codes
 from llamaherd.coding.gold.size import gold_size
-from llamaherd.coding.selection.measures import UnitNumbers, compare_numbers
+from llamaherd.coding.selection.measures import compare
 from statsmodels.stats.power import TTestPower
 
 
@@ -60,14 +61,14 @@ def test_size_of_numbers_has_the_power_that_it_promises() -> None:
     for _ in range(400):
         errors = rng.multivariate_normal([0, 0], [[1, r], [r, 1]], size.gold).T
         numbers = rng.normal(5, 2, size.gold)
-        units = UnitNumbers(
-            numbers=numbers,
-            weights=np.ones(size.gold),
-            strata=np.zeros(size.gold, dtype=np.int64),
-            ends=(-100, 100),
-        )
-        given = [numbers + small * errors[0], numbers + large * errors[1]]
-        found.append(compare_numbers(given, units).differences[0].high < 0)
+        names = ["-100", "100"]
+        codes = part_codes([(repr(x),) for x in numbers.tolist()], names)
+        coded = [
+            labelled(list(map(repr, (numbers + error).tolist())), names)
+            for error in (small * errors[0], large * errors[1])
+        ]
+        (pair,) = compare(coded, codes, "mae").differences
+        found.append(pair.high < 0)
     assert np.mean(found) == pytest.approx(0.8, abs=0.06)
 
 
