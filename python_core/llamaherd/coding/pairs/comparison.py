@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import json
 import math
 import textwrap
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -18,9 +17,8 @@ from llamaherd.coding.pairs.bradley_terry import (
 from llamaherd.coding.pairs.design import ComparedPair
 from llamaherd.coding.sentences import Notes
 from llamaherd.coding.statistics.intervals import Measure, student_quantile
-from llamaherd.engine.core.errors import ArgumentError
 from llamaherd.engine.core.phrases import count_of, decimals, percent, percents, rounded
-from llamaherd.engine.core.plain import DAMAGED
+from llamaherd.engine.core.plain import from_stored, stored
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -40,7 +38,6 @@ PAIR_COLUMNS = (
 _SURE = math.log(99)  # log-odds of a win with the probability 0.99
 _MOST_SHOWN = 10
 _LINE = 90
-_FORMAT = "llamaherd_pairs"  # key of stored comparisons, with the version of the format
 _BIASED = 1.0  # mean position bias in log-odds from which a note is given
 
 
@@ -168,7 +165,7 @@ class PairComparison:
 
     def to_json(self) -> str:
         """Return the comparison as JSON text, which `from_json` reads."""
-        return json.dumps({_FORMAT: 1, **asdict(self)}, ensure_ascii=False)
+        return stored("pairs", self)
 
     @classmethod
     def from_json(cls, text: str) -> PairComparison:
@@ -177,26 +174,18 @@ class PairComparison:
         Raises:
             ValueError: The text is not a stored comparison.
         """
-        try:
-            stored = json.loads(text)
-            if stored.pop(_FORMAT) != 1:
-                raise KeyError(_FORMAT)
+
+        def from_fields(fields: dict[str, Any]) -> PairComparison:
             parts = {
-                "strengths": tuple(
-                    TextStrength(**fields) for fields in stored["strengths"]
-                ),
-                "pairs": tuple(ComparedPair(**fields) for fields in stored["pairs"]),
-                "position_bias": Measure(**stored["position_bias"]),
-                "correlations": tuple(stored["correlations"]),
-                "notes": tuple(stored["notes"]),
+                "strengths": tuple(TextStrength(**row) for row in fields["strengths"]),
+                "pairs": tuple(ComparedPair(**row) for row in fields["pairs"]),
+                "position_bias": Measure(**fields["position_bias"]),
+                "correlations": tuple(fields["correlations"]),
+                "notes": tuple(fields["notes"]),
             }
-            comparison = cls(**{**stored, **parts})
-            str(comparison)  # fails if a value has another type
-        except DAMAGED as error:
-            raise ArgumentError(
-                f"is not a stored comparison: {error!r}", argument="text"
-            ) from error
-        return comparison
+            return cls(**{**fields, **parts})
+
+        return from_stored("pairs", text, from_fields, "comparison")
 
     def summary(self) -> str:
         """Return the checks of the comparison as text, without the strengths."""

@@ -16,18 +16,14 @@ from llamaherd.coding.annotation.codebook import Codebook, checked_codebook
 from llamaherd.coding.annotation.record import model_record
 from llamaherd.coding.annotation.texts import same_rows
 from llamaherd.coding.gold.forms import listed_ids
-from llamaherd.coding.selection.comparison import (
-    CodebookComparison,
-    checked_comparison,
-    from_stored,
-    stored,
-)
+from llamaherd.coding.selection.comparison import CodebookComparison
 from llamaherd.coding.selection.measures import TITLES
 from llamaherd.coding.selection.split import PARTS, record_of
 from llamaherd.engine.core import checks
 from llamaherd.engine.core.argument import Argument
 from llamaherd.engine.core.errors import ArgumentError, ArgumentTypeError
 from llamaherd.engine.core.phrases import count_of, decimals, with_commas
+from llamaherd.engine.core.plain import from_stored, stored
 from llamaherd.engine.core.words import call
 
 if TYPE_CHECKING:
@@ -40,7 +36,6 @@ if TYPE_CHECKING:
     from llamaherd.calls.run.host import Host
     from llamaherd.coding.gold.sample import GoldSample
     from llamaherd.coding.selection.measures import SelectionMeasure
-    from llamaherd.coding.selection.part_codes import PartCodes
 
 # Arguments of `annotate` that a candidate must not set.
 NOT_SETTINGS = tuple(
@@ -224,11 +219,6 @@ def check_model(
         )
 
 
-def texts_of(codes: PartCodes) -> dict[str, list[str]]:
-    """Return the texts of a part as a data frame with one column, "text"."""
-    return {"text": codes.texts}
-
-
 Prefer = Literal["value", "speed"]
 PREFER: tuple[Prefer, ...] = ("value", "speed")
 
@@ -350,7 +340,8 @@ def best_codebook(
         TypeError: `comparison` is not the result of `compare_codebooks`.
         ValueError: There is no candidate of this name, or no value is defined.
     """
-    checked_comparison(comparison)
+    wanted = f"the result of {call('compare_codebooks')}"
+    checks.instance("comparison", comparison, CodebookComparison, wanted)
     checks.choice("prefer", prefer, PREFER)
     at = _chosen(comparison, prefer, name)
     candidate = comparison.candidates[at]
@@ -399,9 +390,3 @@ def _chosen(comparison: CodebookComparison, prefer: Prefer, name: str | None) ->
         if not math.isnan(time)
     ]
     return min(known)[1]
-
-
-def checked_choice(choice: object) -> CodebookChoice:
-    """Return the argument if it is a choice, else raise a TypeError."""
-    wanted = f"the result of {call('best_codebook')}"
-    return checks.instance("choice", choice, CodebookChoice, wanted)

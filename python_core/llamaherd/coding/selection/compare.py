@@ -21,7 +21,6 @@ from llamaherd.coding.selection.candidates import (
     checked_candidates,
     checked_names,
     hash_of,
-    texts_of,
 )
 from llamaherd.coding.selection.comparison import CodebookComparison, ComparedCandidate
 from llamaherd.coding.selection.measures import (
@@ -187,8 +186,9 @@ def compare_codebooks(
         )
         for candidate in tried.values()
     ]
+    frame = {"text": codes.texts}
     for coded in code_in_turns(
-        texts_of(codes), "text", whole, progress, lambda: result() if labels else None
+        frame, "text", whole, progress, lambda: result() if labels else None
     ):
         labels.append(coded)  # noqa: PERF402 - `result` reads it
     with keeping(dict(zip(tried, labels, strict=True))):

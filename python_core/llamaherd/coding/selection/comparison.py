@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import json
 import math
 import textwrap
-from dataclasses import asdict, dataclass, field
-from typing import TYPE_CHECKING, Any, TypeVar
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
 
 from llamaherd.coding.selection.measures import (
     ERRORS,
@@ -18,20 +17,16 @@ from llamaherd.coding.selection.measures import (
     n_more_examples,
 )
 from llamaherd.coding.statistics.intervals import Measure
-from llamaherd.engine.core import checks
 from llamaherd.engine.core.errors import ArgumentError
 from llamaherd.engine.core.phrases import count_of, decimals, first_rows, limits, percent
-from llamaherd.engine.core.plain import DAMAGED
+from llamaherd.engine.core.plain import from_stored, stored
 from llamaherd.engine.core.words import call
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-
-    from _typeshed import DataclassInstance
+    from collections.abc import Mapping, Sequence
 
     from llamaherd.coding.selection.measures import Adjust
 
-_FORMAT = 1
 _NOT_YET = (
     "The value of the best is too {good}, because it was chosen by this value: {best} "
     "freezes the choice, and {evaluate} measures it on other texts."
@@ -172,11 +167,9 @@ class CodebookComparison:
                     self.measure: candidate.value.value,
                     "low": candidate.value.low,
                     "high": candidate.value.high,
-                    "difference": 0.0 if difference is None else difference.value,
-                    "difference_low": math.nan if difference is None else difference.low,
-                    "difference_high": math.nan
-                    if difference is None
-                    else difference.high,
+                    "difference": difference.value if difference else 0.0,
+                    "difference_low": difference.low if difference else math.nan,
+                    "difference_high": difference.high if difference else math.nan,
                     "verdict": self.verdict(i),
                     "seconds": candidate.seconds,
                     "n_failed": candidate.n_failed,
@@ -318,33 +311,6 @@ class CodebookComparison:
         return from_stored("comparison", text, from_fields)
 
 
-_Stored = TypeVar("_Stored")
-
-
-def stored(kind: str, result: DataclassInstance, indent: int | None = None) -> str:
-    """Return a result as JSON text, which `from_stored` reads."""
-    content = {f"llamaherd_{kind}": _FORMAT, **asdict(result)}
-    return json.dumps(content, ensure_ascii=False, indent=indent)
-
-
-def from_stored(
-    kind: str, text: str, make: Callable[[dict[str, Any]], _Stored]
-) -> _Stored:
-    """Read a result that `stored` wrote; `make` builds it from its fields."""
-    try:
-        fields = json.loads(text)
-        form = fields.pop(f"llamaherd_{kind}")
-        result = make(fields)
-        str(result)  # fails if a value has another type, or the measure is unknown
-    except DAMAGED as error:
-        raise ArgumentError(
-            f"is not a stored {kind}: {error!r}", argument="text"
-        ) from error
-    if form != _FORMAT:
-        raise ArgumentError(f"is a {kind} of another format, {form!r}", argument="text")
-    return result
-
-
 def wrapped_notes(notes: Sequence[str]) -> list[str]:
     """Return notes as wrapped lines."""
     return [
@@ -370,9 +336,3 @@ def _with_interval(measure: Measure | PairedDifference, *, signed: bool = False)
     if math.isnan(measure.low):
         return value
     return f"{value} {limits(measure.low, measure.high)}"
-
-
-def checked_comparison(comparison: object) -> CodebookComparison:
-    """Return the argument if it is a comparison, else raise a TypeError."""
-    wanted = f"the result of {call('compare_codebooks')}"
-    return checks.instance("comparison", comparison, CodebookComparison, wanted)

@@ -15,10 +15,8 @@ from llamaherd.coding.selection.candidates import (
     CodebookChoice,
     check_codebook,
     check_model,
-    checked_choice,
     hash_of,
     key_of_model,
-    texts_of,
 )
 from llamaherd.coding.selection.comparison import wrapped_notes
 from llamaherd.coding.selection.measures import TITLES, compare, is_of_numbers
@@ -31,11 +29,13 @@ from llamaherd.coding.selection.split import (
 from llamaherd.coding.sentences import Notes
 from llamaherd.coding.statistics.intervals import LEVEL
 from llamaherd.coding.validation.validate import validate
+from llamaherd.engine.core import checks
 from llamaherd.engine.core.caller import warn_notes
 from llamaherd.engine.core.errors import ArgumentError, ArgumentTypeError
 from llamaherd.engine.core.files import why_unwritable
 from llamaherd.engine.core.keeping import keeping
 from llamaherd.engine.core.phrases import count_of, decimals, limits, verb
+from llamaherd.engine.core.words import call
 
 if TYPE_CHECKING:
     import os
@@ -161,7 +161,9 @@ def evaluate_codebook(
     """
     sample = opened_sample(gold)
     path = None if isinstance(gold, GoldSample) else gold
-    codes = codes_to_evaluate(checked_choice(choice), sample)
+    wanted = f"the result of {call('best_codebook')}"
+    checks.instance("choice", choice, CodebookChoice, wanted)
+    codes = codes_to_evaluate(choice, sample)
     if path is not None:
         _check_writable(sidecar(path))
     if coded is not None:
@@ -277,7 +279,7 @@ def _coded_now(
     """Code the texts of "evaluate" with the chosen codebook, settings and model."""
     check_model(context, choice.model, "context", "must have the chosen model")
     coded: Coded = annotate_quietly(
-        texts_of(codes), "text", choice.codebook, context,
+        {"text": codes.texts}, "text", choice.codebook, context,
         journal=journal, progress=progress, **choice.settings,
     )  # fmt: skip
     with keeping(coded):

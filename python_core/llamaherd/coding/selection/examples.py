@@ -11,7 +11,7 @@ import numpy as np
 from llamaherd.coding.annotation.annotate import annotate_quietly
 from llamaherd.coding.annotation.codebook import Example, checked_codebook
 from llamaherd.coding.annotation.texts import is_blank, same_rows
-from llamaherd.coding.selection.candidates import check_codebook, checked_names, texts_of
+from llamaherd.coding.selection.candidates import check_codebook, checked_names
 from llamaherd.coding.selection.measures import (
     ExamplesEffect,
     checked_measure,
@@ -280,7 +280,7 @@ def _effect(
     if len(codes) < _LEAST:
         return note("unmeasured_effect", n=n), False
     labels = [
-        annotate_quietly(texts_of(codes), "text", book, context, **settings)
+        annotate_quietly({"text": codes.texts}, "text", book, context, **settings)
         for book in (before, after)
     ]
     paired = compare(labels, codes, measure, level=LEVEL, adjust="none")

@@ -82,14 +82,8 @@ class PairedDifference:
 
     def turned(self) -> PairedDifference:
         """Return the difference with both classifiers exchanged."""
-        return PairedDifference(
-            first=self.second,
-            second=self.first,
-            value=-self.value,
-            low=-self.high,
-            high=-self.low,
-            differ=self.differ,
-        )
+        ends = {"value": -self.value, "low": -self.high, "high": -self.low}
+        return replace(self, first=self.second, second=self.first, **ends)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

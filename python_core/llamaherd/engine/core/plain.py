@@ -12,11 +12,19 @@ import math
 import re
 from collections.abc import Mapping
 from collections.abc import Set as AbstractSet
+from dataclasses import asdict
 from datetime import date, time, timedelta
 from decimal import Decimal
 from enum import Enum
 from numbers import Number
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from llamaherd.engine.core.errors import ArgumentError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from _typeshed import DataclassInstance
 
 _PLAIN = frozenset((str, int, float, bool, type(None)))
 _NAMES_OF_MISSING = frozenset(("NAType", "NaTType", "MaskedConstant"))
@@ -169,6 +177,34 @@ DAMAGED = (
     OverflowError,  # an infinite number as an integer
 )
 _T = TypeVar("_T")
+_FORMAT = 1  # version of the format of stored results
+
+
+def stored(kind: str, result: DataclassInstance, indent: int | None = None) -> str:
+    """Return a result as JSON text, which `from_stored` reads."""
+    content = {f"llamaherd_{kind}": _FORMAT, **asdict(result)}
+    return json.dumps(content, ensure_ascii=False, indent=indent)
+
+
+def from_stored(
+    kind: str, text: str, make: Callable[[dict[str, Any]], _T], name: str = ""
+) -> _T:
+    """Read a result that `stored` wrote; `make` builds it from its fields."""
+    name = name or kind
+    try:
+        fields = json.loads(text)
+        form = fields.pop(f"llamaherd_{kind}")
+        result = make(fields)
+        str(result)  # fails if a value has another type, or the measure is unknown
+    except DAMAGED as error:
+        raise ArgumentError(
+            f"is not a stored {name}: {error!r}", argument="text"
+        ) from error
+    if form != _FORMAT:
+        raise ArgumentError(f"is a {name} of another format, {form!r}", argument="text")
+    return result
+
+
 _MOST = 60  # characters of a key in a message
 
 
