@@ -71,26 +71,17 @@ _LONGEST_STEP = 2.0  # log-odds
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class StrengthFit:
-    """Fitted strengths, which sum to 0.
-
-    Attributes:
-        strengths: float64[k], fitted strengths.
-        covariance: float64[k, k], covariances of the strengths.
-        information: float64[k, k], inverse of the information matrix, to choose further
-            pairs.
-        df: Degrees of freedom of intervals; 0 if there are as many fitted strengths as
-            pairs, and the covariance is then NaN.
-        dispersion: Variance of results relative to the binomial variance, at the maximum
-            of the quasi-likelihood; NaN if df is 0.
-        is_converged: True if the last step was below the tolerance.
-    """
+    """Fitted strengths, float64[k], which sum to 0."""
 
     strengths: Floats
-    covariance: Floats
+    covariance: Floats  # float64[k, k]; NaN if df is 0
+    # float64[k, k], inverse of the information matrix, to choose further pairs
     information: Floats
-    df: int
+    df: int  # Of intervals; 0 if there are as many fitted strengths as pairs
+    # Variance of results relative to the binomial variance, at the maximum of the
+    # quasi-likelihood; NaN if df is 0
     dispersion: float
-    is_converged: bool
+    is_converged: bool  # True if the last step was below the tolerance
 
 
 def fit_strengths(first: Ints, second: Ints, shares: Floats, n: int) -> StrengthFit:
@@ -187,10 +178,7 @@ def _covariance(
 
 
 def components(first: Ints, second: Ints, n: int) -> Ints:
-    """Return the index of each object's connected component, int64[n].
-
-    Component 0 is the largest.
-    """
+    """Return each object's connected component, int64[n]; component 0 is the largest."""
     parent = np.arange(n)
 
     def root(i: int) -> int:
@@ -217,13 +205,9 @@ def variances_of_differences(covariance: Floats, first: Ints, second: Ints) -> F
 
 
 def dyadic_variance(errors: Floats, first: Ints, second: Ints, n: int) -> float:
-    """Return the variance of a mean over pairs; pairs with a common object are dependent.
+    """Return the variance of a mean over pairs of n objects; pairs may share an object.
 
-    Args:
-        errors: float64[m], values minus their mean.
-        first: int64[m], index of the first object of each pair.
-        second: int64[m], index of the second object of each pair.
-        n: Number of objects.
+    `errors` are the values of the pairs minus their mean.
     """
     m = len(errors)
     sums = np.bincount(first, errors, n) + np.bincount(second, errors, n)
@@ -244,10 +228,7 @@ def _weights(s: Floats, first: Ints, second: Ints) -> Floats:
 
 
 def _net(first: Ints, second: Ints, values: Floats, n: int) -> Floats:
-    """Return for each object the sum of its pairs' values.
-
-    A value is negated if the object is the second object of the pair.
-    """
+    """Return each object's sum of its pairs' values, negated where it is the second."""
     return np.asarray(np.bincount(first, values, n) - np.bincount(second, values, n))
 
 

@@ -53,13 +53,7 @@ _LEAST = -700.0  # lower bound of log-probabilities, so that log-odds are finite
 
 
 class PairRun(CallSequence):
-    """Comparison of texts in rounds of pairs, run as one call.
-
-    Args:
-        context: Context that runs the prompts.
-        work: Texts, question and design.
-        options: Options of the classification in each round.
-    """
+    """Comparison of texts in rounds of pairs, run as one call."""
 
     def __init__(self, context: Host, work: PairWork, options: ClassifyOptions) -> None:
         super().__init__(context)

@@ -111,28 +111,17 @@ class ComparedPair:
 
 
 class PairDesign:
-    """Sequence of rounds of pairs, with the results so far.
+    """Sequence of rounds of pairs of n texts, with the results so far.
 
     The first rounds are random cycles through all texts. With "adaptive", the later
     rounds alternate between the most informative pairs and random pairs. Rounds of
     informative pairs alone would overestimate differences: texts that seem close by
     chance would be chosen and compared until they seem different.
-
-    Args:
-        n: Number of texts.
-        n_pairs: Number of pairs.
-        kind: "adaptive" or "random".
-        seed: Seed of the random numbers.
-
-    Attributes:
-        results: Results so far.
-        correlations: For each round the rank correlation of the strengths after this
-            round with the strengths after the previous round; NaN if either is unknown.
     """
 
     def __init__(self, n: int, n_pairs: int, kind: Design, seed: int) -> None:
         self.results: list[ComparedPair] = []
-        self.correlations: list[float] = []
+        self.correlations: list[float] = []  # See `PairComparison`
         self._n, self._n_pairs, self._kind = n, n_pairs, kind
         self._rng = np.random.default_rng(seed)
         self._known: set[Pair] = set()

@@ -319,13 +319,9 @@ def label_summary(
     *,
     several: bool,
 ) -> list[dict[str, Any]]:
-    """Count texts by label, with shares and label probabilities.
+    """Count the n texts by label, with shares and label probabilities, float64[n, k].
 
-    Args:
-        labels: Label of each text; None for missing labels.
-        names: The k labels of the codebook.
-        probs: float64[n, k], probability of each label; None if unknown.
-        several: True if a text may have several labels, joined by `JOINED`.
+    With `several`, a text may have several labels, joined by `JOINED`.
     """
     n_labelled = sum(label is not None for label in labels)
     summary = []

@@ -35,21 +35,13 @@ SQUARE = 4.9  # inches, width of plots whose two axes have numbers of one kind
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Axis:
-    """Axis of a plot.
+    """Axis of a plot."""
 
-    Attributes:
-        title: Label of the axis, with the unit; "" if the names suffice.
-        names: Names at the positions 0, 1, ... of the axis; () for an axis of numbers.
-            On a vertical axis the first name is at the top.
-        limits: Ends of the axis, the lower or left one first; None for the range of the
-            marks.
-        is_whole: True for positions that are whole numbers.
-    """
-
-    title: str = ""
+    title: str = ""  # With the unit; "" if the names suffice
+    # Names at the positions 0, 1, ..., on a vertical axis from the top; () for numbers
     names: Sequence[str] = ()
-    limits: Range | None = None
-    is_whole: bool = False
+    limits: Range | None = None  # Lower or left end first; None for those of the marks
+    is_whole: bool = False  # True for positions that are whole numbers
 
     @classmethod
     def of_rows(cls, names: Sequence[str]) -> Axis:
@@ -59,22 +51,15 @@ class Axis:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Series:
-    """Groups of marks with a colour and a symbol each; several groups have a legend.
-
-    Attributes:
-        names: Name of each group.
-        kinds: Number of each group's colour and symbol, for groups of the same kind in
-            several plots; () for the position of the group.
-        colours: Colours of the groups, used again from the first one.
-        title: Title of the legend; "" for none.
-        is_area: True if the legend shows areas, not symbols.
-    """
+    """Groups of marks with a colour and a symbol each; several groups have a legend."""
 
     names: Sequence[str] = ("",)
+    # Number of each group's colour and symbol, for groups of the same kind in several
+    # plots; () for the position of the group
     kinds: Sequence[int] = ()
-    colours: Sequence[str] = PALETTE
-    title: str = ""
-    is_area: bool = False
+    colours: Sequence[str] = PALETTE  # Used again from the first one
+    title: str = ""  # Title of the legend
+    is_area: bool = False  # True if the legend shows areas, not symbols
 
     def colour(self, i: int) -> str:
         """Return the colour of a group."""
@@ -90,91 +75,63 @@ class Series:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Points:
-    """Symbols at x and y, with intervals from low to high along one axis.
+    """Symbols at x and y, with intervals from low to high along one axis."""
 
-    Attributes:
-        x: Horizontal positions; NaN for a point that is not drawn.
-        low: Lower ends of the intervals; NaN without an interval.
-        series: Index of the series of each point.
-        panel: Index of the panel of each point; () in a plot without panels.
-        size: Diameters relative to the smallest one; () for one size.
-    """
-
-    x: list[float]
+    x: list[float]  # NaN for a point that is not drawn
     y: list[float]
-    low: list[float]
+    low: list[float]  # NaN without an interval
     high: list[float]
     along: Literal["x", "y"] = "x"
-    series: list[int]
-    panel: Sequence[int] = ()
-    size: Sequence[float] = ()
+    series: list[int]  # Index of the series of each point
+    panel: Sequence[int] = ()  # Index of the panel of each point; () without panels
+    size: Sequence[float] = ()  # Diameters relative to the smallest; () for one size
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rects:
-    """Rectangles from x to x_end, the right end, and from y to y_end, the lower end.
-
-    Attributes:
-        series: Index of the series of each rectangle; None for `NEUTRAL` ones, without
-            edges.
-    """
+    """Rectangles from x to x_end, the right end, and from y to y_end, the lower end."""
 
     x: list[float]
     x_end: list[float]
     y: list[float]
     y_end: list[float]
-    series: list[int] | None
+    series: list[int] | None  # Of each rectangle; None for `NEUTRAL` ones without edges
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Band:
-    """Area between two curves, low and high, at positions along the other axis.
-
-    Attributes:
-        along: Axis of `low` and `high`.
-        series: Index of the series.
-        is_light: True for an area behind other marks.
-    """
+    """Area between two curves, low and high, at positions along the other axis."""
 
     at: list[float]
     low: list[float]
     high: list[float]
-    along: Literal["x", "y"]
+    along: Literal["x", "y"]  # Axis of `low` and `high`
     series: int
-    is_light: bool = False
+    is_light: bool = False  # True for an area behind other marks
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Line:
-    """Line through points, with dashes or without.
-
-    Attributes:
-        series: Index of the series; None for a grey line of reference.
-        panel: Index of the panel; None for all panels.
-    """
+    """Line through points, with dashes or without."""
 
     x: list[float]
     y: list[float]
-    series: int | None = None
+    series: int | None = None  # None for a grey line of reference
     is_dashed: bool = False
-    panel: int | None = None
+    panel: int | None = None  # None for all panels
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Texts:
-    """Texts at points.
-
-    Attributes:
-        align: Side of the text that is at the position. "left" texts are a little right
-            of it, "right" texts a little above it.
-        is_white: True for each white text, on dark rectangles; () if all are black.
-    """
+    """Texts at points."""
 
     x: list[float]
     y: list[float]
     text: list[str]
+    # Side of the text that is at the position. "left" texts are a little right of it,
+    # "right" texts a little above it
     align: Literal["left", "center", "right"]
-    is_white: Sequence[bool] = ()
+    is_white: Sequence[bool] = ()  # For texts on dark rectangles; () if all are black
 
 
 Mark = Points | Rects | Band | Line | Texts
@@ -182,32 +139,19 @@ Mark = Points | Rects | Band | Line | Texts
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plot:
-    """Description of a plot.
-
-    Attributes:
-        title: Title above the plot.
-        x: Horizontal axis.
-        y: Vertical axis.
-        marks: Marks, from back to front.
-        series: Groups of the marks.
-        panels: Titles of the panels, which have separate horizontal axes and share the
-            vertical one; () for a plot without panels.
-        n_columns: Number of panels side by side, if there is room.
-        note: Line below the plot, such as the meaning of a line; "" for none.
-        alt: Description of the content for screen readers.
-        width: Width in inches on a page.
-    """
+    """Description of a plot."""
 
     title: str
     x: Axis
     y: Axis
-    marks: list[Mark]
+    marks: list[Mark]  # From back to front
     series: Series = field(default_factory=Series)
+    # Titles of the panels, which have separate horizontal axes and share the vertical one
     panels: Sequence[str] = ()
-    n_columns: int = 1
-    note: str = ""
-    alt: str = ""
-    width: float = WIDTH
+    n_columns: int = 1  # Number of panels side by side, if there is room
+    note: str = ""  # Line below the plot, such as the meaning of a line
+    alt: str = ""  # Description of the content for screen readers
+    width: float = WIDTH  # Inches on a page
 
     @property
     def has_legend(self) -> bool:

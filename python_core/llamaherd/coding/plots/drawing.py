@@ -64,13 +64,7 @@ _FONTS = (
 
 
 def draw(plot: Plot, ax: Axes | None = None) -> Axes:
-    """Draw a plot.
-
-    Args:
-        plot: Description of the plot.
-        ax: Axes to draw on; None for a new pyplot figure with a size and resolution for
-            print.
-    """
+    """Draw a plot on axes, or on a new pyplot figure for print."""
     if ax is not None:
         with _style():
             _draw_in(plot, ax, _fitted_to(plot, ax), None)
@@ -116,10 +110,9 @@ def _file_of(plot: Plot, kind: str, metadata: dict[str, None]) -> bytes:
 
 
 def _resolve_backend() -> None:
-    """Let pyplot choose its backend now, outside of `_style`.
+    """Let pyplot choose its backend now: that of notebooks makes pyplot interactive.
 
-    The backend of notebooks makes pyplot interactive when it is chosen. Within `_style`
-    this setting would be undone at its end, and no later figure would be shown.
+    `_style` would undo this at its end, and no later figure would be shown.
     """
     try:
         import matplotlib.pyplot as plt  # noqa: PLC0415 - optional

@@ -31,47 +31,26 @@ _PANEL_WORDS = 0.5  # inches, title of a panel and the ticks below it
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FittedTexts:
-    """Size of a plot and its texts in lines.
-
-    Attributes:
-        width: Width in inches.
-        height: Height in inches.
-        title: Title in lines.
-        x: Label of the horizontal axis and the plot's note in lines.
-        y: Label of the vertical axis in lines.
-        rows: Names on the vertical axis in lines; all differ if they differ in the plot.
-        row_size: Size of these names relative to `SMALL`.
-        columns: Names on the horizontal axis in lines.
-        column_size: Size of these names relative to `SMALL`.
-        is_tilted: True if names on the horizontal axis are tilted.
-        panels: Titles of the panels, in one line or two.
-        n_columns: Number of panels side by side.
-        n_ticks: Number of ticks of a horizontal axis.
-        legend: Names in the legend; [] without a legend.
-        legend_columns: Number of columns of the legend.
-        axes_width: Width of the axes in inches, without the names of rows.
-        panel_words: Share of a panel's height for its title and its ticks.
-        right: Right end of the horizontal axis, with room for texts; None without them.
-    """
+    """Size of a plot in inches, and its texts in lines; sizes are relative to `SMALL`."""
 
     width: float
     height: float
     title: str
-    x: str
+    x: str  # Label of the horizontal axis, and the plot's note
     y: str
-    rows: list[str]
+    rows: list[str]  # Names on the vertical axis; all differ if they differ in the plot
     row_size: float
-    columns: list[str]
+    columns: list[str]  # Names on the horizontal axis
     column_size: float
-    is_tilted: bool
-    panels: list[str]
-    n_columns: int
-    n_ticks: int
+    is_tilted: bool  # True if names on the horizontal axis are tilted
+    panels: list[str]  # Titles of the panels, in one line or two
+    n_columns: int  # Number of panels side by side
+    n_ticks: int  # Number of ticks of a horizontal axis
     legend: list[str]
     legend_columns: int
-    axes_width: float
-    panel_words: float
-    right: float | None
+    axes_width: float  # Inches, without the names of rows
+    panel_words: float  # Share of a panel's height for its title and its ticks
+    right: float | None  # Right end of the horizontal axis; None without texts there
 
 
 def fit(
@@ -193,8 +172,7 @@ def _names(
 ) -> tuple[list[str], float]:
     """Return names that fit `room`, the inches of each, and their relative size.
 
-    Names take several lines where these fit, and otherwise one line each; names that do
-    not fit in one line are smaller.
+    Names take several lines if these fit, else one line, smaller if they do not fit it.
     """
     fitted: list[str] = []
     size = 1.0

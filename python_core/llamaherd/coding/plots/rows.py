@@ -59,10 +59,7 @@ def rows_plot(
 ) -> Plot:
     """Return values with their intervals in rows, one colour per series.
 
-    Args:
-        kinds: Series of all plots of this kind, which have the same colours in each.
-        is_share: True for an axis that begins at 0.
-        has_ranges: True to show the range of the values of each row.
+    `kinds` are the series of all plots of this kind, which have the same colours in each.
     """
     names = different(value.row for value in values)
     rows = names[:_MOST]

@@ -120,11 +120,7 @@ def by_name(
 ) -> dict[str, Any]:
     """Return values by name; values in a list, or a single one, are named 1, 2 and so on.
 
-    Args:
-        argument: Name of the argument.
-        values: Mapping from names to values, list of values, or a value.
-        kinds: Types that a value may have.
-        wanted: These types, in words.
+    `wanted` names the types `kinds` in words.
     """
     if not isinstance(values, Mapping):
         several = values if isinstance(values, (list, tuple)) else [values]

@@ -63,8 +63,7 @@ _LEAST = 0.5  # a time is stored if at least this share of prompts was computed
 def seconds_per_text(run: Mapping[str, Any], journal: str | None) -> float:
     """Return the computing time per text in seconds, without answers from the journal.
 
-    If at least half of the prompts were computed, their time is stored. Otherwise most
-    answers came from the journal, and the stored time is returned.
+    It is stored if at least half of the prompts were computed, else read.
     """
     n_prompts, n_journal = run.get("n_prompts", 0), run.get("n_journal", 0)
     share = (n_prompts - n_journal) / n_prompts if n_prompts else 0.0
@@ -288,10 +287,9 @@ def code_in_turns(
     progress: ProgressOption,
     finished: Callable[[], object],
 ) -> Iterator[Coded]:
-    """Code the same texts by several candidates in turn, each with a context.
+    """Code the same texts by several candidates in turn, with the progress of all.
 
-    The progress is that of all codings. If a coding raises an error, the error keeps the
-    results of the earlier codings, which `finished` returns; None without any.
+    The error of a coding keeps the results of the earlier ones, which `finished` returns.
     """
     with reporter(progress) as report:
         for i, candidate in enumerate(candidates):

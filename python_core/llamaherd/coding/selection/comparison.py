@@ -38,30 +38,16 @@ _MANY = 5  # largest number of candidates that a sentence lists
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ComparedCandidate:
-    """Candidate with its labels and measures on the texts of "select".
-
-    Attributes:
-        name: Name of the candidate.
-        hash: Hash of codebook, settings and model.
-        codebook: Content of the codebook.
-        settings: Settings of the coding, see `Coded.run`.
-        model: Record of the model file.
-        labels: Label of each text; None for failed texts. A failed text counts as a
-            wrong label; for numbers, it counts as the lowest or the highest number of the
-            scale, whichever differs more from the code.
-        value: The measure; its interval is not adjusted for several candidates.
-        seconds: Computing time in seconds per text; NaN if all answers came from a
-            journal without times.
-    """
+    """Candidate with its labels and measures on the texts of "select"."""
 
     name: str
-    hash: str
-    codebook: dict[str, Any]
-    settings: dict[str, Any]
-    model: dict[str, Any]
-    labels: tuple[str | None, ...]
-    value: Measure
-    seconds: float
+    hash: str  # Of codebook, settings and model
+    codebook: dict[str, Any]  # Content of the codebook
+    settings: dict[str, Any]  # See `Coded.run`
+    model: dict[str, Any]  # Record of the model file
+    labels: tuple[str | None, ...]  # None for failed texts, see `measures.compare`
+    value: Measure  # Its interval is not adjusted for several candidates
+    seconds: float  # Per text; NaN if all answers came from a journal without times
 
     @property
     def n_failed(self) -> int:

@@ -201,10 +201,9 @@ def chosen_examples(
     context: Host | Llama | None,
     settings: Mapping[str, Any],
 ) -> tuple[Codebook, tuple[str, bool] | None]:
-    """Return the codebook, and a note on the effect of the examples.
+    """Return the codebook; with a context also a note on the effect of its examples.
 
-    The second element of the note is True for a clear gain. There is no note without a
-    context. See `choose_examples`.
+    The second element of the note is True for a clear gain.
     """
     sample = opened_sample(gold)
     _check_use(by, k, codebook, coded, embeddings)
@@ -303,10 +302,7 @@ def _example(codes: PartCodes, i: int, *, several: bool) -> Example:
 
 
 def _free(codes: PartCodes, gold: GoldSample, codebook: Codebook) -> list[int]:
-    """Return texts that can be examples: each once, and no text that another part has.
-
-    A text on which coders tie is left out, because its right label is not known.
-    """
+    """Return texts that can be examples: each once, none of another part, no tie."""
     closed = [text for part in ("select", "evaluate") for text in _texts(gold, part)]
     taken = {
         *same_rows(codes.texts, closed),
@@ -368,8 +364,7 @@ def _in_turns(
 ) -> list[int]:
     """Return k texts, one of each label in turn.
 
-    `pick` returns the next text of a label, from the texts that are left and from all
-    texts so far; there are none so far in the first turn of the label.
+    `pick` gets the texts of a label that are left and, after its first turn, all chosen.
     """
     left = [list(group) for group in groups]
     chosen: list[int] = []

@@ -57,22 +57,15 @@ ADJUST: tuple[Adjust, ...] = ("bonferroni", "none")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PairedDifference:
-    """Difference of a measure between two classifiers on the same units.
+    """Difference of a measure between two classifiers on the same texts."""
 
-    Attributes:
-        first: Index of the first classifier.
-        second: Index of the second classifier.
-        value: Measure of the first classifier minus measure of the second.
-        low: Lower confidence limit.
-        high: Upper confidence limit.
-        differ: Weighted share of units for which exactly one classifier is right.
-    """
-
-    first: int
+    first: int  # Index of a classifier
     second: int
-    value: float
+    value: float  # Measure of the first classifier minus measure of the second
     low: float
     high: float
+    # Weighted share of texts for which exactly one classifier is right, or whose numbers
+    # have different absolute errors
     differ: float
 
     @property
@@ -88,15 +81,10 @@ class PairedDifference:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Paired:
-    """Measures of m classifiers and their differences.
+    """Measures of m classifiers and their differences."""
 
-    Attributes:
-        values: m measures; each interval alone has the confidence level.
-        differences: Differences of all pairs (i, j), i < j.
-    """
-
-    values: tuple[Measure, ...]
-    differences: tuple[PairedDifference, ...]
+    values: tuple[Measure, ...]  # Each interval alone has the confidence level
+    differences: tuple[PairedDifference, ...]  # Of all pairs (i, j), i < j
 
 
 class _Rated(NamedTuple):
@@ -115,21 +103,14 @@ def compare(
     level: float = LEVEL,
     adjust: Adjust = "bonferroni",
 ) -> Paired:
-    """Compare classifiers on the same texts.
+    """Compare classifiers on the same n texts.
 
-    With `adjust="bonferroni"` the intervals of all differences together contain the true
+    A text without a label is counted as wrong; a missing number is replaced by the end of
+    the scale that is farther from the right number.
+
+    With "bonferroni" the intervals of all differences together contain the true
     differences with probability `level`. These intervals include the intervals of
     differences from the best classifier, whichever classifier is the best.
-
-    Args:
-        coded: Labels of the n texts by each classifier. A text without a label is counted
-            as wrong; a missing number is replaced by the end of the scale that is farther
-            from the right number.
-        codes: Codes of the n texts.
-        measure: Measure to compare.
-        level: Confidence level.
-        adjust: "bonferroni" for simultaneous intervals, "none" if each interval alone has
-            the level.
     """
     level_of(level)
     checks.choice("measure", measure, MEASURES)
@@ -255,21 +236,13 @@ TITLES: dict[str, str] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExamplesEffect:
-    """Change of a measure by examples in the prompt, on the same texts.
+    """Change of a measure by examples in the prompt, on the same texts."""
 
-    Attributes:
-        n_examples: Number of examples that one of the codebooks has and the other lacks.
-        measure: Measure of agreement with human codes.
-        before: Value without these examples.
-        after: Value with them.
-        difference: `after` minus `before`, with its interval.
-    """
-
-    n_examples: int
+    n_examples: int  # Number of those that one of the codebooks has and the other lacks
     measure: SelectionMeasure
-    before: float
+    before: float  # Without these examples
     after: float
-    difference: PairedDifference
+    difference: PairedDifference  # `after` minus `before`
 
     @property
     def verdict(self) -> str:

@@ -68,10 +68,9 @@ class PartCodes:
         *,
         partly: bool = False,
     ) -> tuple[PartCodes, Coded]:
-        """Return the texts that occur in `coded`, and their labels there.
+        """Return the texts that `coded` has, all if not `partly`, and their labels there.
 
-        Texts are found by their content: equal ones have equal labels, because they are
-        coded once. With `partly`, some texts may be missing.
+        Texts are found by their content; equal ones are coded once.
         """
         wanted = f"the result of {call('annotate')}"
         coded = checks.instance("coded", coded, Coded, wanted)
