@@ -163,23 +163,6 @@ class Plot:
 Fields = dict[str, Any]
 
 
-def cut(text: str, width: int) -> str:
-    """Shorten a text to `width` characters, with "..." for the omitted part."""
-    return text if len(text) <= width else text[: width - 3].rstrip() + "..."
-
-
-def short(names: Sequence[str], width: int = 40) -> list[str]:
-    """Shorten names to `width` characters, and number names that become equal."""
-    shortened: list[str] = []
-    for name in names:
-        candidate, i = cut(name, width), 1
-        while candidate in shortened:
-            i += 1
-            candidate = f"{cut(name, width - 4)} ({i})"
-        shortened.append(candidate)
-    return shortened
-
-
 def interval(level: float | None) -> str:
     """Return the name of the confidence intervals for the label of an axis."""
     return "interval" if level is None else f"{100 * level:g}% interval"

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from llamaherd.coding.estimation.estimates import group_name
-from llamaherd.coding.plots.description import cut, interval, number, short
+from llamaherd.coding.plots.description import interval, number
 from llamaherd.coding.plots.rows import Value, different, panels_plot, rows_plot
 from llamaherd.coding.selection.measures import LABEL_MEASURES as PAIRED
 from llamaherd.coding.selection.measures import TITLES
@@ -47,8 +47,7 @@ def estimates_plot(fields: Fields) -> Plot:
 def variants_plot(fields: Fields) -> Plot:
     """Show estimates under several variants; `fields` is an `estimates_dict`."""
     names = different(row["variant"] for row in fields["rows"])
-    shortened = dict(zip(names, short(names), strict=True))
-    series = [shortened[row["variant"]] for row in fields["rows"]]
+    series = [str(row["variant"]) for row in fields["rows"]]
     return _side_by_side(fields, series, n_variants=len(names))
 
 
@@ -78,10 +77,15 @@ def _side_by_side(
 
 
 def _estimates_title(fields: Fields, n_variants: int | None) -> str:
-    what = cut(fields["formula"] or "Estimates", _LONGEST)
+    what = _cut(fields["formula"] or "Estimates", _LONGEST)
     variants = "" if n_variants is None else f" in {count_of(n_variants, 'variant')}"
     texts = count_of(fields["n_texts"], "text")
     return f"{what}{variants}: {texts}, {fields['n_gold']:,} coded"
+
+
+def _cut(text: str, width: int) -> str:
+    """Shorten a text to `width` characters, with "..." for the omitted part."""
+    return text if len(text) <= width else text[: width - 3].rstrip() + "..."
 
 
 def _unit(fields: Fields) -> str:
@@ -113,7 +117,7 @@ def _row_name(
 
 def robustness_plot(fields: Fields) -> Plot:
     """Show shares of labels under each variant; `fields` is its `to_dict`."""
-    first, *others = short(fields["variants"])
+    first, *others = fields["variants"]
     flips = [number(flip) for flip in fields["flips"]]
     series = [first] + [
         f"{name} ({percents(flip, 0)} of labels change)"
@@ -135,7 +139,7 @@ def measures_plot(fields: Fields) -> Plot:
     baseline: list[Value] = []  # applies only to accuracy, the first row
     for part, _, label, title, measure in measures_of(fields):
         if part == "baseline" and label and measure["value"] is not None:
-            majority = f"always '{cut(label, 40)}'"
+            majority = f"always '{_cut(label, 40)}'"
             baseline.append(Value.of(measure, values[0].row, majority))
         elif title and part in ("accuracy", MODEL, PEOPLE):
             values.append(Value.of(measure, title, PEOPLE if part == PEOPLE else MODEL))
@@ -254,13 +258,12 @@ def strengths_plot(x: PairComparison) -> Plot:
         half = _MOST_STRENGTHS // 2
         texts = ordered[:half] + ordered[-half:]
         part = f", the {half} strongest and weakest"
-    names = short([text.name for text in texts])
     return rows_plot(
-        f"{cut(x.question, _LONGEST)}: {count_of(len(x.strengths), 'text')}{part}",
+        f"{_cut(x.question, _LONGEST)}: {count_of(len(x.strengths), 'text')}{part}",
         f"strength (log-odds), with {interval(x.level)}",
         [
-            Value(name, "texts", "", text.strength, text.low, text.high)
-            for name, text in zip(names, texts, strict=True)
+            Value(text.name, "texts", "", text.strength, text.low, text.high)
+            for text in texts
         ],
         is_share=False,
     )
@@ -275,7 +278,7 @@ def comparison_plot(x: CodebookComparison) -> Plot:
     title = f"{count_of(len(x.names), 'candidate')} on the same texts"
     of = f"on {count_of(x.n, 'text')}, with {interval(x.level)}"
     values, seconds = [], []
-    for i, (name, candidate) in enumerate(zip(short(x.names), x.candidates, strict=True)):
+    for i, (name, candidate) in enumerate(zip(x.names, x.candidates, strict=True)):
         series, value = _BEST if x.is_tied(i) else _WORSE, candidate.value
         if not math.isnan(value.value):
             values.append(

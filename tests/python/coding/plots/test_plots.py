@@ -260,7 +260,7 @@ def test_points_and_intervals_are_those_of_the_validation(
     titles = {name: coefficient.title for name, coefficient in COEFFICIENTS.items()}
     assert found == {titles[name]: value for name, value in people.items()}
     # The baseline is shown with accuracy, not with kappa and alpha.
-    majority = f"always '{description.cut(str(of.majority_label), 40)}'"
+    majority = f"always '{intervals._cut(str(of.majority_label), 40)}'"
     assert [row for row, series in shown if series == majority] == ["accuracy"]
     assert shown["accuracy", majority][0] == of.majority_accuracy.value
     assert "95% interval" in plot.x.title
@@ -460,12 +460,14 @@ def test_a_coverage_curve_is_drawn_by_itself_as_it_is_of_a_validation(
 
 
 def test_names_of_variants_are_short_and_different() -> None:
-    names = [f"{LONG} {i}" for i in range(3)]
-    made = description.short([*names, "own", "own"], 30)
-    assert len(set(made)) == 5
-    assert max(map(len, made)) <= 30
-    assert made[3:] == ["own", "own (2)"]
-    assert description.short(["x" * 70]) == ["x" * 37 + "..."]
+    row = {"outcome": "a", "term": "share", "group": "", "low": 0.1, "high": 0.3}
+    rows = [{**row, "variant": f"{LONG} {i}", "estimate": 0.2} for i in range(3)]
+    fields = {"rows": rows, "n_texts": 9, "n_gold": 5, "level": 0.95, "model": "ols"}
+    in_rows = fitting.fit(intervals.variants_plot({**fields, "formula": "y ~ x"})).rows
+    legend = fitting.fit(intervals.variants_plot({**fields, "formula": ""})).legend
+    for names, width in ((in_rows, 30), (legend, 78)):
+        assert [name[-2:] for name in names] == [" 0", " 1", " 2"]
+        assert max(map(len, names)) <= width
 
 
 @pytest.mark.parametrize(
