@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -53,13 +53,7 @@ class ComparisonAgreement:
     def to_dicts(self) -> list[dict[str, Any]]:
         """Return a dict for each measure, for a data frame."""
         return [
-            {
-                "measure": name,
-                "value": measure.value,
-                "low": measure.low,
-                "high": measure.high,
-                "n": measure.n,
-            }
+            {"measure": name, **asdict(measure)}
             for name, measure in self.measures.items()
         ]
 

@@ -240,11 +240,7 @@ class PairComparison:
     # ---- private ----
 
     def _last_correlation(self) -> str:
-        known = [
-            correlation
-            for correlation in self.correlations
-            if not math.isnan(correlation)
-        ]
+        known = [number for number in self.correlations if not math.isnan(number)]
         if not known:
             return ""
         return f"; ranks of the last two rounds correlate {decimals(known[-1], 3)}"
@@ -261,9 +257,8 @@ def comparison_of(
 ) -> PairComparison:
     """Fit the strengths of texts to the results of a design."""
     n = len(work.texts)
-    done = [pair for pair in design.results if pair.error is None]
-    first = np.array([pair.first for pair in done], dtype=np.int64)
-    second = np.array([pair.second for pair in done], dtype=np.int64)
+    done = design.done
+    first, second, probs = design.shares
     parts = components(first, second, n)
     values = np.full((2, n), np.nan)
     fit = None
@@ -271,9 +266,8 @@ def comparison_of(
     if len(members) > 1:
         inside = parts[first] == 0
         place = np.cumsum(parts == 0) - 1
-        probs = np.array([pair.prob for pair in done])[inside]
         fit = fit_strengths(
-            place[first[inside]], place[second[inside]], probs, len(members)
+            place[first[inside]], place[second[inside]], probs[inside], len(members)
         )
         with np.errstate(invalid="ignore"):
             values[:, members] = fit.strengths, np.sqrt(np.diag(fit.covariance))

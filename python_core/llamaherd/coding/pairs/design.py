@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from llamaherd.coding.pairs.bradley_terry import Pair, StrengthFit
-    from llamaherd.coding.statistics.sampling import Floats
+    from llamaherd.coding.statistics.sampling import Floats, Ints
 
 Design = Literal["adaptive", "random"]
 DESIGNS: tuple[Design, ...] = ("adaptive", "random")
@@ -122,10 +122,10 @@ class PairDesign:
     def __init__(self, n: int, n_pairs: int, kind: Design, seed: int) -> None:
         self.results: list[ComparedPair] = []
         self.correlations: list[float] = []  # See `PairComparison`
+        self.round = 0  # Number of the last round, from 1
         self._n, self._n_pairs, self._kind = n, n_pairs, kind
         self._rng = np.random.default_rng(seed)
         self._known: set[Pair] = set()
-        self._round = 0
         self._fit: StrengthFit | None = None
 
     @property
@@ -133,19 +133,28 @@ class PairDesign:
         """Number of pairs to draw in further rounds."""
         return self._n_pairs - len(self._known)
 
+    @property
+    def done(self) -> list[ComparedPair]:
+        """Pairs with a result."""
+        return [pair for pair in self.results if pair.error is None]
+
+    @property
+    def shares(self) -> tuple[Ints, Ints, Floats]:
+        """First and second text of each of them, and the share of wins of the first."""
+        texts = np.array([(p.first, p.second) for p in self.done], dtype=np.int64)
+        first, second = texts.reshape(-1, 2).T
+        return first, second, np.array([pair.prob for pair in self.done])
+
     def next(self) -> list[Pair]:
         """Draw the pairs of the next round; return [] if all pairs are drawn."""
         if self.n_left <= 0:
             return []
-        self._round += 1
-        if self._round <= _CYCLES:
-            drawn = first_pairs(self._n, self._rng)
-            drawn = [pair for pair in drawn if _sorted(pair) not in self._known]
-            drawn = drawn[: self.n_left]
-        else:
-            drawn = []
-        if not drawn:
-            drawn = self._drawn()
+        self.round += 1
+        drawn: list[Pair] = []
+        if self.round <= _CYCLES:
+            cycle = first_pairs(self._n, self._rng)
+            drawn = [pair for pair in cycle if _sorted(pair) not in self._known]
+        drawn = drawn[: self.n_left] or self._drawn()
         self._known.update(map(_sorted, drawn))
         return drawn
 
@@ -160,21 +169,13 @@ class PairDesign:
 
     def _fitted(self) -> StrengthFit | None:
         """Fit the strengths of all texts; None if pairs do not connect them."""
-        done = [pair for pair in self.results if pair.error is None]
-        first = np.array([pair.first for pair in done], dtype=np.int64)
-        second = np.array([pair.second for pair in done], dtype=np.int64)
+        first, second, probs = self.shares
         if components(first, second, self._n).any():
             return None
-        probs = np.array([pair.prob for pair in done])
         return fit_strengths(first, second, probs, self._n)
 
-    @property
-    def round(self) -> int:
-        """Number of the last round, from 1; 0 before the first round."""
-        return self._round
-
     def _drawn(self) -> list[Pair]:
-        if self._kind == "random" or self._round % 2 == 0 or self._fit is None:
+        if self._kind == "random" or self.round % 2 == 0 or self._fit is None:
             return random_pairs(self._n, self._known, self.n_left, self._rng)
         return next_pairs(self._fit, self._known, self.n_left, self._rng)
 

@@ -95,11 +95,8 @@ class Robustness:
         known = [estimates for estimates in self.estimates if estimates is not None]
         if not known:
             return None
-        notes = list(
-            dict.fromkeys(note for estimates in known for note in estimates.notes)
-        )
         rows = plain(self.estimate_rows())
-        return {**known[0].to_dict(), "notes": notes, "rows": rows}
+        return {**known[0].to_dict(), "notes": self._notes, "rows": rows}
 
     def to_dict(self) -> dict[str, Any]:
         """Return the variants as JSON types, without labels of texts."""
@@ -172,14 +169,16 @@ class Robustness:
             else f", Krippendorff's alpha {decimals(self.alpha, 3)}"
         )
         lines.append(f"agreement {percents(self.agreement)}{alpha}")
-        known = [estimates for estimates in self.estimates if estimates is not None]
-        notes = list(
-            dict.fromkeys(note for estimates in known for note in estimates.notes)
-        )
-        estimated = estimate_lines(self.estimate_rows(), notes)
+        estimated = estimate_lines(self.estimate_rows(), self._notes)
         return "\n".join([*lines, *self._costs(wide), *estimated])
 
     __repr__ = __str__
+
+    @property
+    def _notes(self) -> list[str]:
+        """Notes of all estimates, each once."""
+        notes = (note for e in self.estimates if e is not None for note in e.notes)
+        return list(dict.fromkeys(notes))
 
     def _costs(self, wide: int) -> list[str]:
         """Describe the costs of variants if some variant thinks."""
