@@ -42,7 +42,7 @@ from llamaherd.engine.core.progress import reporter
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from llama_cpp import Llama
 
@@ -169,9 +169,8 @@ def compare_codebooks(
     )
     codes = codes_of_part(sample, "select", as_numbers=is_of_numbers(chosen_measure))
     kept = journal_of(journal, sample)
-    labels: list[Coded] = []
 
-    def result() -> CodebookComparison:
+    def result(labels: Sequence[Coded]) -> CodebookComparison:
         return compared(
             sample, codes, list(tried)[: len(labels)], labels, measure=chosen_measure,
             level=level, adjust=adjust, journal=kept,
@@ -185,13 +184,9 @@ def compare_codebooks(
         )
         for candidate in tried.values()
     ]
-    frame = {"text": codes.texts}
-    for coded in code_in_turns(
-        frame, "text", whole, progress, lambda: result() if labels else None
-    ):
-        labels.append(coded)  # noqa: PERF402 - `result` reads it
+    labels = code_in_turns({"text": codes.texts}, "text", whole, progress, result)
     with keeping(dict(zip(tried, labels, strict=True))):
-        return result()
+        return result(labels)
 
 
 def compared(
@@ -285,12 +280,13 @@ def code_in_turns(
     text: str,
     candidates: Sequence[CodebookCandidate],
     progress: ProgressOption,
-    finished: Callable[[], object],
-) -> Iterator[Coded]:
+    result: Callable[[Sequence[Coded]], object],
+) -> list[Coded]:
     """Code the same texts by several candidates in turn, with the progress of all.
 
-    The error of a coding keeps the results of the earlier ones, which `finished` returns.
+    The error of a coding keeps the `result` of the earlier ones, if there are any.
     """
+    codings: list[Coded] = []
     with reporter(progress) as report:
         for i, candidate in enumerate(candidates):
             context: Any = candidate.context  # checked by `annotate`
@@ -301,9 +297,11 @@ def code_in_turns(
                     **candidate.settings,
                 )  # fmt: skip
             except BaseException as error:
-                keep_made(error, finished, converted=False)
+                if codings:
+                    keep_made(error, partial(result, codings), converted=False)
                 raise
-            yield coded
+            codings.append(coded)
+    return codings
 
 
 def _show_all(report: Any, i: int, n: int, progress: Progress) -> None:  # noqa: ANN401

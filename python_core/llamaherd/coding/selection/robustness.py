@@ -181,9 +181,8 @@ def robustness(
         )
 
     codebook = next(iter(variants.values())).codebook
-    results: list[Coded] = []
 
-    def result() -> Robustness:
+    def result(results: Sequence[Coded]) -> Robustness:
         names = list(variants)[: len(results)]  # those finished
         labels = {name: coded.labels for name, coded in zip(names, results, strict=True)}
         runs = [coded.run for coded in results]
@@ -191,12 +190,8 @@ def robustness(
             robust = compared(labels, codebook, rows, runs, texts[text])
         return _estimated(robust, judge, codebook, formula, outcome)
 
-    for result_of_variant in code_in_turns(
-        texts, text, list(variants.values()), progress,
-        lambda: result() if results else None,
-    ):  # fmt: skip
-        results.append(result_of_variant)  # noqa: PERF402 - `result` reads it
-    return result()
+    candidates = list(variants.values())
+    return result(code_in_turns(texts, text, candidates, progress, result))
 
 
 def _check_names(settings: Mapping[str, Any]) -> None:
