@@ -334,14 +334,14 @@ def _by_label(codes: PartCodes, free: Sequence[int]) -> list[list[int]]:
 def _hardest(codes: PartCodes, coded: object, free: Sequence[int]) -> list[list[int]]:
     """Return the texts of each label, the hardest first, texts without a label last."""
     texts, labels = codes.labelled(coded, partly=True)
-    answers = dict(zip(texts.ids, texts.sets_of(labels.labels), strict=True))
+    answers = texts.sets_of(labels.labels)
     rows = {identifier: row for row, identifier in enumerate(texts.ids)}
 
     def hardness(i: int) -> tuple[float, float]:
-        answer, right = answers.get(codes.ids[i]), codes.codes[i]
-        if answer is None:
+        row, right = rows.get(codes.ids[i]), codes.codes[i]
+        if row is None or answers[row] is None:
             return (2.0, 0.0)
-        return (float(answer == right), _confidence(labels, rows[codes.ids[i]], right))
+        return (float(answers[row] == right), _confidence(labels, row, right))
 
     return [sorted(group, key=hardness) for group in _by_label(codes, free)]
 
