@@ -111,12 +111,16 @@ def described(error: Exception) -> dict[str, Any]:
     if not isinstance(error, BadArgumentError):
         return {"message": clean(str(error))}
     return {
-        "message": clean(error.rendered(Argument.spelled_in_r)),
+        "message": clean(error.rendered(_spelled)),
         "argument": clean(error.argument),
         "place": [_from_one(step) for step in error.place],
         "code": error.code,
         "problem": clean(error.problem),
     }
+
+
+def _spelled(argument: Argument) -> str:
+    return R.name(argument.spelled_in_r())
 
 
 def _of_file(error: OSError) -> str:

@@ -16,6 +16,7 @@ from llamaherd._r.forms import Part, table_of
 from llamaherd._r.jobs import NoProgress
 from llamaherd.engine.core import checks
 from llamaherd.engine.core.errors import ClusterError
+from llamaherd.engine.core.words import R
 from llamaherd.ray import connect
 from llamaherd.ray.cluster import Cluster
 from llamaherd.ray.config import Config
@@ -51,10 +52,11 @@ def _own_libraries() -> Iterator[None]:
 def _of_cluster(error: ClusterError) -> ClusterError:
     """Return the error with R's name of the argument and advice for R."""
     is_of_argument = error.argument == "address" or error.code == "no_ray"
+    argument = _ARGUMENT if is_of_argument else error.argument
     return ClusterError(
         error.problem,
         code=error.code,
-        argument=_ARGUMENT if is_of_argument else error.argument,
+        argument=argument and R.name(argument),
         remedy=_REMEDIES.get(error.code, ""),
     )
 

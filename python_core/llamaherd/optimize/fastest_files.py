@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from llamaherd.engine.core.errors import QuantizeError
 from llamaherd.engine.core.files import replace, write_whole
 from llamaherd.engine.core.plain import DAMAGED
+from llamaherd.engine.core.words import name_of
 from llamaherd.engine.hub.cache import OPTIMIZED, cache_folder
 from llamaherd.engine.hub.fetch import download_model
 from llamaherd.engine.hub.profile import cpu_features, cpu_name
@@ -93,7 +94,7 @@ def _work_folder(parent: Path) -> Iterator[Path]:
     except OSError as error:
         raise QuantizeError(
             f'"{parent.parent}" cannot be written to: {error}; name another folder with '
-            "cache_dir, or the environment variable LLAMAHERD_CACHE_DIR"
+            f"{name_of('cache_dir')}, or the environment variable LLAMAHERD_CACHE_DIR"
         ) from error
     with folder as work:
         yield Path(work)

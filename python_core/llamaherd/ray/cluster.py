@@ -19,6 +19,7 @@ from llamaherd.engine.core.errors import (
     ModelLoadError,
     NativeError,
 )
+from llamaherd.engine.core.words import name_of
 from llamaherd.engine.model.model import Model
 from llamaherd.ray.config import check_config, versions
 from llamaherd.ray.connect import connect, leave
@@ -170,7 +171,8 @@ class Cluster(Host):
                 raise ClusterError(
                     f"{len(left)} of {len(refs)} actors were not ready after "
                     f"{start_s:.0f} s. Each takes {config.num_cpus:g} CPUs, the cluster "
-                    f"has {n_cpus:g} in all: lower concurrency or num_cpus",
+                    f"has {n_cpus:g} in all: lower {name_of('concurrency')} or "
+                    f"{name_of('num_cpus')}",
                     code="not_ready",
                     remedy=", or raise start_timeout_s",
                 )

@@ -17,7 +17,7 @@ import httpx
 
 from llamaherd.engine.core import checks
 from llamaherd.engine.core.errors import ArgumentError, Failure, ServerError
-from llamaherd.engine.core.words import setting
+from llamaherd.engine.core.words import name_of, setting
 from llamaherd.remote.request import GENERATE, WrongAnswerError
 
 if TYPE_CHECKING:
@@ -197,7 +197,7 @@ def checked_address(
     if "@" in parts.netloc or parts.query:
         raise ArgumentError(
             "must have no user, password or query: put a key into an environment "
-            "variable and give its name in key_variable",
+            f"variable and give its name in {name_of('key_variable')}",
             argument="url",
         )
     if parts.scheme not in {"http", "https"} or not parts.hostname:

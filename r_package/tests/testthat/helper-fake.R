@@ -133,7 +133,7 @@ expect_arguments_named <- function(call, ..., env = parent.frame()) {
       cnd <- tryCatch(suppressMessages(eval(tried, env)), error = identity)
       expect_s3_class(cnd, "llamaherd_error_argument")
       expect_identical(cnd$argument, arg, info = info)
-      expect_match(conditionMessage(cnd), arg, fixed = TRUE, info = info)
+      expect_match(conditionMessage(cnd), paste0("`", arg), fixed = TRUE, info = info)
     }
   }
 }

@@ -493,7 +493,7 @@ test_that("each variant has an estimate by the same codes", {
   one <- read_gold(data.frame(id = one$ids[[1]], code = "yes"), one)
   expect_error(run(gold = one), "codes of at least two")
   data <- data[-1, ]
-  expect_error(run(gold = gold), "gold was drawn from other data")
+  expect_error(run(gold = gold), "`gold` was drawn from other data")
 })
 
 test_that("a journal is named at the beginning and where Ctrl-C ends the call", {

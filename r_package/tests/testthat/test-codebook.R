@@ -125,7 +125,7 @@ test_that("a misspelt field of a file is reported with its line", {
   writeLines(c("question: Which?", "lables: [a, b]"), path)
   expect_error(
     read_codebook(path),
-    "line 2: lables is not a field of a codebook; did you mean 'labels'"
+    "line 2: `lables` is not a field of a codebook; did you mean 'labels'"
   )
 })
 
@@ -200,15 +200,15 @@ test_that("ready codebooks are codebooks, and listed with their sources", {
 
 test_that("wrong names and targets are named", {
   local_real()
-  expect_error(ready_codebook("x"), "name must be", class = "llamaherd_error_argument")
+  expect_error(ready_codebook("x"), "`name` must be", class = "llamaherd_error_argument")
   expect_error(
     ready_codebook("stance"),
-    "target must be",
+    "`target` must be",
     class = "llamaherd_error_argument"
   )
   expect_error(
     ready_codebook("emotion", "x"),
-    "target must be",
+    "`target` must be",
     class = "llamaherd_error_argument"
   )
   expect_error(ready_codebook(3), class = "llamaherd_error_argument")

@@ -69,7 +69,7 @@ test_that("a context that the memory cannot hold is refused when it is created",
   hardware$total_memory <- function() 1e6
   expect_error(
     context_create(model, n_ctx = 1e9),
-    "lower n_ctx to at most",
+    "lower `n_ctx` to at most",
     class = "llamaherd_error_context"
   )
   expect_no_error(close(context_create(model, n_ctx = 100)))

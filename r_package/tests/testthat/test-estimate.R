@@ -136,10 +136,10 @@ test_that("arguments that are none are named", {
 test_that("messages show what is missing as NA, and name the argument", {
   skip_if_no_llamaherd()
   wanted <- \(...) estimate(coded_by_hand(), "code", prob = "simple", ...)
-  expect_error(wanted(outcome = NA), "outcome must be among the labels .*, not NA")
+  expect_error(wanted(outcome = NA), "`outcome` must be among the labels .*, not NA")
   expect_error(
     wanted(outcome = c("yes", NA)),
-    "outcome must be among the labels .*, not NA"
+    "`outcome` must be among the labels .*, not NA"
   )
   expect_error(
     wanted(outcome = c(no = 0, yes = NA)),
@@ -147,7 +147,7 @@ test_that("messages show what is missing as NA, and name the argument", {
   )
   expect_error(
     wanted(outcome = character()),
-    "outcome must name at least one of the labels"
+    "`outcome` must name at least one of the labels"
   )
   expect_error(
     estimate(coded_by_hand(), "code", label == "yes" ~ prty, prob = "simple"),

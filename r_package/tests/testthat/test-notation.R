@@ -75,7 +75,7 @@ test_that("errors about codebooks have R's notation", {
       c("a", "b"),
       examples = data.frame(text = c("x", "y"), label = c("a", "z"))
     ),
-    "examples$label[2] must be one of",
+    "`examples$label[2]` must be one of",
     fixed = TRUE
   )
   expect_error(
@@ -85,7 +85,7 @@ test_that("errors about codebooks have R's notation", {
       type = "spans",
       examples = env$examples(env$passage("abc", "z"))
     ),
-    "examples$label[[1]]$label[1] must be",
+    "`examples$label[[1]]$label[1]` must be",
     fixed = TRUE
   )
 })
@@ -145,9 +145,9 @@ test_that("errors about samples, codes and estimates have R's notation", {
   for (call in calls) {
     expect_r_notation(call, rlang::current_env())
   }
-  expect_error(read_gold(other), "^gold must be given")
+  expect_error(read_gold(other), "^`gold` must be given")
   expect_error(
     agreement(1:3, 1:3, weights = 1:2),
-    "^weights must be 3 numbers, not 2 values"
+    "^`weights` must be 3 numbers, not 2 values"
   )
 })

@@ -71,10 +71,10 @@ test_that("examples come from explore", {
     "llamaherd_codebook"
   )
   expect_error(choose_examples(gold, 2, book, embeddings = "x"), "a matrix")
-  expect_error(choose_examples(gold, 2, book, by = "hardest"), "coded is needed")
+  expect_error(choose_examples(gold, 2, book, by = "hardest"), "`coded` is needed")
   expect_error(
     choose_examples(gold, 2, book, chat = TRUE),
-    "chat is used only with a context"
+    "`chat` is used only with a context"
   )
   expect_error(choose_examples(gold, 2, book, context = 3), "`context`")
   expect_error(
@@ -125,11 +125,11 @@ test_that("gold_size() counts texts to compare on", {
   expect_identical(size$gold, 626)
   expect_identical(size$dsl, NA_real_)
   expect_output(print(size), "626 texts to compare on")
-  expect_error(gold_size(), "width or compare", class = "llamaherd_error_argument")
+  expect_error(gold_size(), "`width` or `compare`", class = "llamaherd_error_argument")
   expect_error(gold_size(compare = 0.3), "at least the difference")
   numbers <- gold_size(compare = 0.5, measure = "mae", spread = 1)
   expect_identical(numbers$gold, 34)
   expect_output(print(numbers), "mean absolute error")
-  expect_error(gold_size(compare = 0.5, measure = "mae"), "error or spread")
+  expect_error(gold_size(compare = 0.5, measure = "mae"), "`error` or `spread`")
   expect_error(gold_size(compare = 0.5, measure = "rmse"), "mae")
 })

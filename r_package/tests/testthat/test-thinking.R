@@ -126,7 +126,7 @@ test_that("a model that would think says so once where it does not", {
       template = template_that_thinks,
       choices = c("yes", "no")
     ),
-    "thinking = 256 lets it think"
+    "`thinking = 256` lets it think"
   )
 })
 
@@ -258,7 +258,7 @@ test_that("texts are coded after thoughts, with the options of a chat", {
       merge_system = TRUE,
       variables = list(mood = "calm")
     ),
-    "thinking = 256 lets it think"
+    "`thinking = 256` lets it think"
   )
 })
 
@@ -289,13 +289,13 @@ test_that("budgets of thinking are variants", {
   single <- compare(thinking(4), orders = 1)
   expect_identical(nrow(single$summary), 2L)
   expect_true(all(single$costs$thinking_tokens > 0))
-  expect_error(compare(list(FALSE, 4, 4)), "thinking\\[3\\] occurs twice")
+  expect_error(compare(list(FALSE, 4, 4)), "`thinking\\[3\\]` occurs twice")
   expect_error(compare("on"), "thinking")
   expect_error(compare(list()), "nothing to compare")
   # The error occurs before any text is coded.
   expect_error(
     robustness(data, text, book, context, thinking = list(FALSE, 4)),
-    "needs chat = TRUE"
+    "needs `chat = TRUE`"
   )
 })
 

@@ -103,7 +103,7 @@ test_that("labels in order may have become text", {
   expect_identical(as_text$scale, "ordinal")
   expect_identical(as_text$table, ordered$table)
   data$label[data$label == "low"] <- "lo" # of all texts: not of coded texts alone
-  expect_error(validate(data, gold), "label_levels must have all labels")
+  expect_error(validate(data, gold), "`label_levels` must have all labels")
 })
 
 test_that("a model of coders no longer decides who is right", {
@@ -179,7 +179,7 @@ test_that("a sample of rows that were sorted or left out since is refused", {
   for (rows in list(100:1, -1)) {
     expect_error(
       validate(data[rows, ], gold),
-      "gold was drawn from other data",
+      "`gold` was drawn from other data",
       class = "llamaherd_error_argument"
     )
   }
@@ -437,7 +437,7 @@ test_that("labels that are numbers are compared as numbers", {
   expect_identical(validate(as.character(model), as.character(truth))$scale, "nominal")
   expect_error(
     plot(validate(c("a", "b"), c("a", "b")), type = "numbers"),
-    "type cannot be 'numbers': the labels are not numbers"
+    "`type` cannot be 'numbers': the labels are not numbers"
   )
 })
 

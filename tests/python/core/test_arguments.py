@@ -153,7 +153,7 @@ def test_r_gets_fields_and_indices_from_one() -> None:
 
     status = fails()
     assert status["error_type"] == "ArgumentError"
-    assert status["message"] == """it[[1]][["b[0]"]]["5"] must not be 'a[1]'"""
+    assert status["message"] == """`it[[1]][["b[0]"]]["5"]` must not be 'a[1]'"""
     assert (status["argument"], status["code"]) == ("it", "odd")
     assert status["place"] == [1, "b[0]", 5]
 
@@ -185,7 +185,7 @@ def test_errors_of_clusters_and_samplers_travel_with_their_fields() -> None:
 def test_r_words_are_made_of_fields_and_not_of_messages() -> None:
     text = "address: x, or raise start_timeout_s"  # resembles a part of a message
     told = _of_cluster(lh.ClusterError(text, code="unreachable", argument="address"))
-    assert str(told) == f"cluster: {text}"
+    assert str(told) == f"`cluster`: {text}"
     told = _of_cluster(lh.ClusterError("x", code="not_ready", remedy=", or raise y"))
     assert str(told) == "x"
     error = lh.ArgumentError(f"is {text!r}", argument="address", code="conflict")

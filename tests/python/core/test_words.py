@@ -27,37 +27,37 @@ _CASES: list[tuple[Callable[[], object], str, str]] = [
     (
         lambda: checks.flag("chat", 1),
         "chat must be true or false, not 1 (int)",
-        "chat must be true or false, not 1",
+        "`chat` must be true or false, not 1",
     ),
     (
         lambda: checks.text("system", None),
         "system must be a text, not None (NoneType)",
-        "system must be a text, not NULL",
+        "`system` must be a text, not NULL",
     ),
     (
         lambda: checks.integer("n", True, 1),
         "n must be an integer, not True (bool)",
-        "n must be an integer, not TRUE",
+        "`n` must be an integer, not TRUE",
     ),
     (
         lambda: checks.choice("scale", "nominl", ["nominal", "ordinal"]),
         "scale must be one of 'nominal', 'ordinal', not 'nominl' (str)",
-        'scale must be one of "nominal", "ordinal", not "nominl"',
+        '`scale` must be one of "nominal", "ordinal", not "nominl"',
     ),
     (
         lambda: SamplingParams(choices=3),  # type: ignore[arg-type]
         "choices must be a list of texts, not 3 (int)",
-        "choices must be a list of texts, not 3",
+        "`choices` must be a list of texts, not 3",
     ),
     (
         lambda: checks.stop_texts("stop", {"a": 1}),
         "stop must be a text or a list of texts, not {'a': 1} (dict)",
-        "stop must be a text or a list of texts, not a named list of length 1",
+        "`stop` must be a text or a list of texts, not a named list of length 1",
     ),
     (
         lambda: checked_thinking("thinking", "on"),
         f"thinking must be None, True, False, {_REST} Thinking, not 'on' (str)",
-        f'thinking must be NULL, TRUE, FALSE, {_REST} thinking(), not "on"',
+        f'`thinking` must be NULL, TRUE, FALSE, {_REST} thinking(), not "on"',
     ),
 ]
 
@@ -116,10 +116,10 @@ def test_settings_have_the_form_of_a_call() -> None:
     assert setting("chat", True) == "chat=True"
     assert setting("type", "fields") == "type='fields'"
     with spoken_in(R):
-        assert setting("chat", True) == "chat = TRUE"
-        assert setting("journal", None) == "journal = NULL"
-        assert setting("type", "fields") == 'type = "fields"'
-        assert setting("n_ubatch", 512) == "n_ubatch = 512"
+        assert setting("chat", True) == "`chat = TRUE`"
+        assert setting("journal", None) == "`journal = NULL`"
+        assert setting("type", "fields") == '`type = "fields"`'
+        assert setting("n_ubatch", 512) == "`n_ubatch = 512`"
     assert words() is PYTHON
 
 

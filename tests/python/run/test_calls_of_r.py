@@ -157,10 +157,10 @@ def test_places_in_errors_count_from_one(context: lh.Context) -> None:
     )
     status = result(job)
     assert status["error_type"] == "ArgumentError"
-    assert status["message"].startswith("orders[2] must have each label once")
+    assert status["message"].startswith("`orders[2]` must have each label once")
     levels = [False, 4.0, {"budget": 8.0}]
     job = started("robustness", **arguments, contexts=[context], thinking=levels)
-    assert result(job)["message"].startswith("thinking needs chat = TRUE")
+    assert result(job)["message"].startswith("`thinking` needs `chat = TRUE`")
     status = _r.call_start("candidate", {"settings": ["batch"]}, "4.5.0")
     assert "list with names" in status["message"]
 

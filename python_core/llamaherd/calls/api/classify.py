@@ -35,7 +35,7 @@ from llamaherd.engine.core.caller import warn_notes
 from llamaherd.engine.core.errors import ArgumentError, ChatTemplateError
 from llamaherd.engine.core.keeping import keeping
 from llamaherd.engine.core.thinking import Thinking, checked_thinking
-from llamaherd.engine.core.words import setting
+from llamaherd.engine.core.words import name_of, setting
 from llamaherd.engine.model.tokens import detokenize
 
 if TYPE_CHECKING:
@@ -220,8 +220,8 @@ def classify_calibrated(
     needs_free = method == "contextual" and calibration is None
     if needs_free == (content_free is None):
         raise ArgumentError(
-            f"{setting('method', 'contextual')} needs content_free (prompts without "
-            "content), and other methods do not accept it",
+            f"{setting('method', 'contextual')} needs {name_of('content_free')} "
+            "(prompts without content), and other methods do not accept it",
             argument="method",
             code="missing",
             form="{problem}",
@@ -246,8 +246,8 @@ def check_contextual(thinking: object) -> None:
     """Check that a contextual calibration is not combined with thoughts."""
     if isinstance(checked_thinking("thinking", thinking), Thinking):
         raise ArgumentError(
-            "cannot be combined with thinking: a prompt without content gives the "
-            "model nothing to think about. Use 'batch'",
+            f"cannot be combined with {name_of('thinking')}: a prompt without content "
+            "gives the model nothing to think about. Use 'batch'",
             argument="method",
             code="conflict",
             form=f"{setting('method', 'contextual')} {{problem}}",

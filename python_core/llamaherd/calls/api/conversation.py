@@ -38,6 +38,7 @@ from llamaherd.engine.core.results import Results
 from llamaherd.engine.core.sampling import CONSTRAINTS, SamplingParams
 from llamaherd.engine.core.stats import Stats
 from llamaherd.engine.core.thinking import Thinking
+from llamaherd.engine.core.words import name_of
 from llamaherd.engine.model.tokens import prompt_tokens
 
 if TYPE_CHECKING:
@@ -207,7 +208,7 @@ def _full(
     if n_forget == 1:
         advice = "forget() drops its oldest question with the answer"
     elif not n_forget:
-        advice = "ask a shorter question, or set a lower max_tokens"
+        advice = f"ask a shorter question, or set a lower {name_of('max_tokens')}"
     told = f"has {n_tokens} tokens" if n_tokens else "is too long"
     reason = Failure(
         f"the conversation {told}: too few tokens remain for an answer. Conversation "
@@ -232,7 +233,8 @@ class Conversation:
         saved_system, self._turns = checked_turns(turns)
         if system is not None and saved_system is not None:
             raise ArgumentError(
-                "has a system message, and system is given as well: leave one out",
+                f"has a system message, and {name_of('system')} is given as well: "
+                "leave one out",
                 argument="turns",
                 code="conflict",
             )

@@ -13,6 +13,7 @@ from llamaherd.engine.core.errors import (
 )
 from llamaherd.engine.core.outcome import Finish, Output
 from llamaherd.engine.core.results import Result
+from llamaherd.engine.core.words import name_of
 from llamaherd.engine.native import shim
 
 if TYPE_CHECKING:
@@ -60,8 +61,8 @@ def checked(request: Request, output: Output) -> Answer:
         return Answer(output)
     if output.finish is Finish.LENGTH:
         problem = Failure(
-            f"the answer was cut off by max_tokens ({request.max_tokens}) before it was "
-            "complete under the schema",
+            f"the answer was cut off by {name_of('max_tokens')} ({request.max_tokens}) "
+            "before it was complete under the schema",
             "cut_off",
         )
         cut = replace(output, finish=Finish.ERROR, message=problem)

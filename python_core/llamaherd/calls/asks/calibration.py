@@ -12,7 +12,7 @@ from llamaherd.engine.core import checks
 from llamaherd.engine.core.errors import ArgumentError, ArgumentTypeError
 from llamaherd.engine.core.phrases import count_of, with_commas
 from llamaherd.engine.core.plain import DAMAGED
-from llamaherd.engine.core.words import setting
+from llamaherd.engine.core.words import name_of, setting
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -258,7 +258,8 @@ def coverage_cause(prompt: object, *, chat: bool, has_template: bool = False) ->
     if chat:
         return (
             f"Prompts end in {ending}, and the model would start with another text: ask "
-            "for only a label in the prompt, or start the answer with prefix"
+            "for only a label in the prompt, or start the answer with "
+            f"{name_of('prefix')}"
         )
     if prompt[-1].isspace():
         return (

@@ -16,6 +16,7 @@ from llamaherd.engine.core import checks
 from llamaherd.engine.core.caller import warn_caller
 from llamaherd.engine.core.errors import ArgumentError, Failure
 from llamaherd.engine.core.sampling import OF_CHOICES, PER_PROMPT, SamplingParams
+from llamaherd.engine.core.words import name_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -41,7 +42,7 @@ def warn_idle(settings: Iterable[SamplingParams], stop: object = None) -> None:
     if stop and any(params.choices is not None for params in different):
         reasons["stop", OF_CHOICES.why] = None
     for name, why in reasons:
-        warn_caller(f"{name} has no effect: {why}")
+        warn_caller(f"{name_of(name)} has no effect: {why}")
 
 
 @lru_cache(maxsize=64)
@@ -51,9 +52,9 @@ def stop_problem(stop: tuple[str, ...], choices: tuple[str, ...]) -> str:
         choice = next((choice for choice in choices if text in choice), None)
         if choice is not None:
             return Failure(
-                f"stop has {checks.quoted(text)}, which is part of the choice "
-                f"{checks.quoted(choice)} and would cut it: leave stop out, an answer "
-                "with choices ends with its choice",
+                f"{name_of('stop')} has {checks.quoted(text)}, which is part of the "
+                f"choice {checks.quoted(choice)} and would cut it: leave it out, an "
+                "answer with choices ends with its choice",
                 "constraint",
                 "stop",
             )
@@ -93,7 +94,7 @@ def _words_of(prompt: Any, i: int) -> str:  # noqa: ANN401 - it is checked later
         said = [turn for turn in messages if turn.get("role") == "user"]
         return _text_of(said[-1].get("content")) if said else ""  # which fails alone
     raise ArgumentError(
-        "has no text to quote from: give its text in quote_from",
+        f"has no text to quote from: give its text in {name_of('quote_from')}",
         argument="prompts",
         place=(i,),
         code="missing",

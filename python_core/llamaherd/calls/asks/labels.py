@@ -14,7 +14,7 @@ from llamaherd.engine.core import checks
 from llamaherd.engine.core.argument import Argument, Field
 from llamaherd.engine.core.errors import ArgumentError, ArgumentTypeError
 from llamaherd.engine.core.values import MAX_CHOICES
-from llamaherd.engine.core.words import setting
+from llamaherd.engine.core.words import name_of, setting
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -131,7 +131,8 @@ def classified(
             reasons = [reason if code == "stop" else code for code in reasons]
         if error is not None:
             reasons = ["error"] * len(reasons)
-            errors = [problem or f"pmi_prompt failed: {error}" for problem in errors]
+            failure = f"{name_of('pmi_prompt')} failed: {error}"
+            errors = [problem or failure for problem in errors]
         scaled = raw - prior
         stats = _without_last(results, sum(problem is not None for problem in errors))
     probs = np.stack([softmax(by_name(row, labels)) for row in scaled])

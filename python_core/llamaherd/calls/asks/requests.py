@@ -44,6 +44,7 @@ from llamaherd.engine.core.sampling import (
     PER_PROMPT,
     SamplingParams,
 )
+from llamaherd.engine.core.words import name_of
 from llamaherd.engine.model.tokens import prompt_tokens
 from llamaherd.engine.native import shim
 from llamaherd.engine.native.request import check_sampling
@@ -188,8 +189,8 @@ class Asked:
         if sampling.min_tokens <= most:
             return ""
         return Failure(
-            f"min_tokens is {sampling.min_tokens}, but an answer may have up to {most} "
-            "tokens",
+            f"{name_of('min_tokens')} is {sampling.min_tokens}, but an answer may have "
+            f"up to {most} tokens",
             "constraint",
             "min_tokens",
         )

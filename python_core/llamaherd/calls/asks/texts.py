@@ -10,6 +10,7 @@ from llamaherd.calls.chat.conversations import Refused, prompts_or_refusals
 from llamaherd.engine.core import checks
 from llamaherd.engine.core.argument import Argument
 from llamaherd.engine.core.errors import Failure, TokenizeError
+from llamaherd.engine.core.words import name_of
 from llamaherd.engine.model.tokens import TOKENIZING, prompt_tokens
 from llamaherd.engine.native import vocabulary
 
@@ -78,7 +79,7 @@ def _make_text(
         problem = Failure(
             f"the text has {'' if is_all else 'more than '}{len(tokens)} tokens, more "
             f"than the {most} that the model was trained for: shorten it, or set "
-            "truncate",
+            f"{name_of('truncate')}",
             "too_long",
         )
     return Text(tokens=array("i"), problem=problem)

@@ -22,7 +22,7 @@ from llamaherd.engine.core.errors import (
     ArgumentTypeError,
     ChatTemplateError,
 )
-from llamaherd.engine.core.words import words
+from llamaherd.engine.core.words import name_of, words
 from llamaherd.engine.model.model import Model, as_model
 from llamaherd.engine.native import vocabulary
 
@@ -245,7 +245,7 @@ def _source(model: Model, template: str | None) -> str:
     if template is None and model.foreign_format is not None:
         raise ChatTemplateError(
             f"the Llama was made with {model.foreign_format}, which llamaherd cannot "
-            "write prompts for; pass template="
+            f"write prompts for; pass {name_of('template')}"
         )
     source = (
         model.chat_template if template is None else checks.text("template", template)

@@ -17,6 +17,7 @@ from llamaherd.calls.chat.thinking_format import format_of
 from llamaherd.engine.core import checks
 from llamaherd.engine.core.errors import ArgumentTypeError, ChatTemplateError, Failure
 from llamaherd.engine.core.plain import is_missing, plain
+from llamaherd.engine.core.words import name_of
 from llamaherd.engine.native import vocabulary
 
 if TYPE_CHECKING:
@@ -97,8 +98,9 @@ def prompt_or_refused(
             if merges:
                 return ChatPrompt(rendered(model, renderer, merged), start)
             return Refused(
-                f"{error}: the template takes no system message. Use merge_system to put "
-                "its text into the first message of the user"
+                f"{error}: the template takes no system message. Use "
+                f"{name_of('merge_system')} to put its text into the first message of "
+                "the user"
             )
         if has_neighbours(messages):
             return Refused(

@@ -16,7 +16,7 @@ from llamaherd.coding.annotation.texts import is_blank
 from llamaherd.engine.core.errors import CANCELLED, ArgumentError, Failure
 from llamaherd.engine.core.stats import Stats
 from llamaherd.engine.core.table import reasons
-from llamaherd.engine.core.words import setting
+from llamaherd.engine.core.words import name_of, setting
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -175,9 +175,10 @@ def answers_of_texts(
 
 def _of_texts(results: Results, codebook: Codebook, offsets: Sequence[int]) -> Answers:
     errors = reasons(results.errors, results.finish_reasons)
+    incomplete = f"the answer is incomplete: raise {name_of('max_tokens')}"
     if codebook.kind.is_generated:
         unread = [
-            "the answer is incomplete: raise max_tokens" if e is None and v is None else e
+            incomplete if e is None and v is None else e
             for e, v in zip(errors, results.parsed, strict=True)
         ]
         parsed = list(results.parsed)
@@ -187,7 +188,7 @@ def _of_texts(results: Results, codebook: Codebook, offsets: Sequence[int]) -> A
     texts = [None if text is None else text.strip() for text in results.texts]
     for i, whole in enumerate(results.complete):
         if errors[i] is None and not whole:
-            errors[i] = Failure("the answer is incomplete: raise max_tokens", "cut_off")
+            errors[i] = Failure(incomplete, "cut_off")
     if not codebook.kind.is_several:
         return Answers(errors=errors, values=list(texts))
     k, yes = len(codebook.names), codebook.fixed["yes"]

@@ -21,7 +21,7 @@ from llamaherd.engine.core.errors import ArgumentError, ArgumentTypeError
 from llamaherd.engine.core.sampling import MAX_TOKENS_OF_SCHEMA
 from llamaherd.engine.core.thinking import Thinking
 from llamaherd.engine.core.values import Flag, Unchecked
-from llamaherd.engine.core.words import setting, words
+from llamaherd.engine.core.words import name_of, setting, words
 from llamaherd.engine.model.model import Model
 
 if TYPE_CHECKING:
@@ -186,7 +186,7 @@ def _check_split(codebook: Codebook, options: AnnotateOptions, method: Method) -
         problem = f"{setting('split', split)} {why}"
         raise _conflict("split", "invalid_value", problem, "{problem}")
     if options.part_tokens is not None and split is None:
-        problem = "needs split, which selects the parts to use"
+        problem = f"needs {name_of('split')}, which selects the parts to use"
         raise _conflict("part_tokens", "missing", problem)
 
 
@@ -210,8 +210,8 @@ def _check_chat(options: AnnotateOptions, method: Method) -> None:
         raise _conflict("n_thoughts", "conflict", f"{problem}probabilities")
     check_n_thoughts(options.thinking, options.n_thoughts)
     if options.calibrate == "contextual" and isinstance(options.thinking, Thinking):
-        problem = "cannot be combined with thinking: a thought about a prompt without "
-        problem += "content is meaningless. Use 'batch'"
+        problem = f"cannot be combined with {name_of('thinking')}: a thought about a "
+        problem += "prompt without content is meaningless. Use 'batch'"
         form = f"{setting('calibrate', 'contextual')} {{problem}}"
         raise _conflict("calibrate", "conflict", problem, form)
 
@@ -222,18 +222,20 @@ def _check_steps(
     """Check the options of a coding in steps."""
     until, larger, kind = options.until, options.larger, codebook.kind
     if until is not None and options.embeddings is None:
-        problem = "must be a model for embeddings, or the path of its file: until needs "
-        raise _conflict("embeddings", "missing", f"{problem}one")
+        problem = "must be a model for embeddings, or the path of its file: "
+        problem += f"{name_of('until')} needs one"
+        raise _conflict("embeddings", "missing", problem)
     if until is None and options.embeddings is not None:
-        problem = "needs until, the number of texts that the model labels"
+        problem = f"needs {name_of('until')}, the number of texts that the model labels"
         raise _conflict("embeddings", "missing", problem)
     if larger is not None and options.unsure == 0:
-        problem = "is 0, so that larger has no texts to label"
+        problem = f"is 0, so that {name_of('larger')} has no texts to label"
         raise _conflict("unsure", "out_of_range", problem)
     if until is None and larger is None:
         if has_unsure:
-            problem = "needs until or larger: without them, the model labels all texts "
-            raise _conflict("unsure", "missing", f"{problem}once")
+            problem = f"needs {name_of('until')} or {name_of('larger')}: without "
+            problem += "them, the model labels all texts once"
+            raise _conflict("unsure", "missing", problem)
         return
     _check_model("embeddings", options.embeddings, (Host, Model))
     _check_model("larger", larger, (Host,))
@@ -242,7 +244,7 @@ def _check_steps(
         problem += f"'label', 'ordinal' or 'scale' and {setting('method', 'classify')}"
         raise _conflict("larger" if until is None else "until", "unsupported", problem)
     if options.evidence is not False:
-        why = "until: a head on embeddings writes no quotes"
+        why = f"{name_of('until')}: a head on embeddings writes no quotes"
         if until is None:
             why = "larger: quote the labels of one model"
         raise _conflict("evidence", "conflict", f"cannot be combined with {why}")

@@ -31,7 +31,7 @@ from llamaherd.engine.core.errors import ArgumentError, ArgumentTypeError
 from llamaherd.engine.core.phrases import count_of, shape_of, with_commas
 from llamaherd.engine.core.stats import Stats
 from llamaherd.engine.core.table import free_name
-from llamaherd.engine.core.words import call, words
+from llamaherd.engine.core.words import call, name_of, words
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -341,7 +341,8 @@ def used_labels(
                 raise ArgumentError(
                     f"must have {_LEAST_IN_PART} codes of each label if any fold is "
                     f"left out; without fold {fold + 1} of {n_folds}, {names[j]!r} has "
-                    f"{part[j]}: choose another seed or n_folds, or {more}",
+                    f"{part[j]}: choose another {name_of('seed')} or "
+                    f"{name_of('n_folds')}, or {more}",
                     argument="gold",
                     code="too_few_codes",
                 )

@@ -22,7 +22,7 @@ from llamaherd.coding.sentences import Notes
 from llamaherd.engine.core import checks
 from llamaherd.engine.core.errors import ArgumentError
 from llamaherd.engine.core.phrases import count_of
-from llamaherd.engine.core.words import call, words
+from llamaherd.engine.core.words import call, name_of, words
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -99,8 +99,9 @@ def current_rows(gold: GoldSample, rows: SampleRows) -> list[int] | None:
     if n_texts != rows.n:
         _refuse(
             f"it was drawn from {count_of(n_texts, 'text')}, but the data have {rows.n}. "
-            "To compare groups of texts, use by. To omit a text, set its label to "
-            "missing. To use some of the rows, draw the sample with a column of ids"
+            f"To compare groups of texts, use {name_of('by')}. To omit a text, set "
+            "its label to missing. To use some of the rows, draw the sample with a "
+            "column of ids"
         )
     if rows.moved:
         _refuse(f"column {rows.moved!r} has the same values in another order")

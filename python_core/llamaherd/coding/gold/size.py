@@ -13,7 +13,7 @@ from llamaherd.coding.statistics.sampling import TARGETS
 from llamaherd.engine.core import checks
 from llamaherd.engine.core.errors import ArgumentError
 from llamaherd.engine.core.phrases import count_of, decimals, percent, percents
-from llamaherd.engine.core.words import setting
+from llamaherd.engine.core.words import name_of, setting
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -323,8 +323,8 @@ def _check_use(arguments: Mapping[str, object]) -> None:
     """Check that the arguments of `gold_size` are all for the same number of texts."""
     if (arguments["width"] is None) == (arguments["compare"] is None):
         raise ArgumentError(
-            "or compare must be given: half the width of an interval, or the difference "
-            "of two codebooks. Give one of the two",
+            f"or {name_of('compare')} must be given: half the width of an interval, or "
+            "the difference of two codebooks. Give one of the two",
             argument="width",
             code="missing",
         )
@@ -344,7 +344,7 @@ def _kappa(share: float, accuracy: float | None, kappa: float | None) -> float |
     """Return the expected kappa of a model that gives the label as often as people do."""
     if accuracy is not None and kappa is not None:
         raise ArgumentError(
-            "give accuracy or kappa, not both",
+            f"give {name_of('accuracy')} or {name_of('kappa')}, not both",
             argument="accuracy",
             code="conflict",
             form="{problem}",
@@ -399,15 +399,16 @@ def _spread_of(error: float | None, correlation: float, spread: float | None) ->
     """Return the standard deviation of the differences of absolute errors."""
     if (error is None) == (spread is None):
         raise ArgumentError(
-            "or spread must be given for mae: the expected root mean squared error of "
-            "the codebooks, or the standard deviation of the differences of their "
-            "errors. Give one of the two",
+            f"or {name_of('spread')} must be given for mae: the expected root mean "
+            "squared error of the codebooks, or the standard deviation of the "
+            "differences of their errors. Give one of the two",
             argument="error",
             code="missing",
         )
     if error is None and correlation != (gold_size.__kwdefaults__ or {})["correlation"]:
         raise ArgumentError(
-            "has no effect without error, the expected root mean squared error",
+            f"has no effect without {name_of('error')}, the expected root mean squared "
+            "error",
             argument="correlation",
             code="conflict",
         )

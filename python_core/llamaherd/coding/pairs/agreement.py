@@ -18,7 +18,7 @@ from llamaherd.engine.core import checks
 from llamaherd.engine.core.argument import Argument
 from llamaherd.engine.core.errors import ArgumentError, ArgumentTypeError
 from llamaherd.engine.core.phrases import count_of, decimals, limits
-from llamaherd.engine.core.words import call
+from llamaherd.engine.core.words import call, name_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -115,7 +115,9 @@ def pair_agreement(
     checks.instance("comparison", comparison, PairComparison, wanted)
     if pairs is None and known is None:
         raise ArgumentError(
-            "must be given, or known must be given", argument="pairs", code="missing"
+            f"must be given, or {name_of('known')} must be given",
+            argument="pairs",
+            code="missing",
         )
     level = level_of(level)
     measures: dict[str, Measure] = {}

@@ -35,7 +35,7 @@ from llamaherd.engine.core.errors import ArgumentError, ArgumentTypeError
 from llamaherd.engine.core.files import why_unwritable
 from llamaherd.engine.core.keeping import keeping
 from llamaherd.engine.core.phrases import count_of, decimals, limits, verb
-from llamaherd.engine.core.words import call
+from llamaherd.engine.core.words import call, name_of
 
 if TYPE_CHECKING:
     import os
@@ -171,7 +171,8 @@ def evaluate_codebook(
         check_run(choice, coded.run)
     elif context is None:
         raise ArgumentTypeError(
-            "or coded must be given: a context with the chosen model, or its labels",
+            f"or {name_of('coded')} must be given: a context with the chosen model, or "
+            "its labels",
             argument="context",
         )
     else:

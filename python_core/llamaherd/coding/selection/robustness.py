@@ -26,7 +26,7 @@ from llamaherd.engine.core.keeping import keeping
 from llamaherd.engine.core.phrases import with_commas
 from llamaherd.engine.core.sampling import DEFAULT_SEED
 from llamaherd.engine.core.thinking import checked_thinking
-from llamaherd.engine.core.words import call, setting, words
+from llamaherd.engine.core.words import call, name_of, setting, words
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -177,7 +177,8 @@ def robustness(
     judge = None if gold is None else Judge.of(frame, text, gold, rows)
     if judge is None and not (formula is None and outcome is None):
         raise ArgumentError(
-            "and outcome are for estimates: these need gold", argument="formula"
+            f"and {name_of('outcome')} are for estimates: these need {name_of('gold')}",
+            argument="formula",
         )
 
     codebook = next(iter(variants.values())).codebook
@@ -238,7 +239,8 @@ def _data(
         return frame.frame, frame.text, frame
     if text is None or not books:
         raise ArgumentTypeError(
-            f"and codebooks must be given for a {words().frame}", argument="text"
+            f"and {name_of('codebooks')} must be given for a {words().frame}",
+            argument="text",
         )
     return frame, text, None
 

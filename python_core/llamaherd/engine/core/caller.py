@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 from llamaherd.engine.core.errors import ArgumentTypeError, CutOffWarning
 from llamaherd.engine.core.phrases import count_of, verb
+from llamaherd.engine.core.words import name_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -130,8 +131,9 @@ def cut_note(n_cut: int, n: int) -> str:
     """Return a sentence on n_cut of n answers that `max_tokens` ended."""
     answers = "the answer" if n == 1 else f"{n_cut:,} of {count_of(n, 'answer')}"
     return (
-        f"{answers} ended at max_tokens, before the model had ended "
-        f"{verb(n_cut, 'it', 'them')}: set a larger max_tokens for whole answers"
+        f"{answers} ended at {name_of('max_tokens')}, before the model had ended "
+        f"{verb(n_cut, 'it', 'them')}: set a larger {name_of('max_tokens')} for whole "
+        "answers"
     )
 
 

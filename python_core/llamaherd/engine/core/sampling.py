@@ -21,6 +21,7 @@ from llamaherd.engine.core.values import (
     checked_schema,
     checked_tokens,
 )
+from llamaherd.engine.core.words import name_of
 
 if TYPE_CHECKING:
     from llamaherd.engine.core.values import Schema
@@ -381,18 +382,19 @@ class SamplingParams(Options):
     def __post_init__(self) -> None:
         constraints = [name for name in CONSTRAINTS if name in self.__dict__]
         if len(constraints) > 1:
+            others = " and ".join(map(name_of, constraints[1:]))
             raise ArgumentError(
                 "cannot be given together: an answer follows one of them",
                 argument=constraints[0],
                 code="conflict",
-                form=f"{{name}} and {' and '.join(constraints[1:])} {{problem}}",
+                form=f"{{name}} and {others} {{problem}}",
             )
         if self.min_tokens > 0 and constraints:
             raise ArgumentError(
                 "cannot be given together: the constraint decides where an answer ends",
                 argument=constraints[0],
                 code="conflict",
-                form="min_tokens and {name} {problem}",
+                form=f"{name_of('min_tokens')} and {{name}} {{problem}}",
             )
 
     @property

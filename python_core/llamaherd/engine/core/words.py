@@ -71,9 +71,13 @@ class LanguageTerms:
         """Return how the caller does the work of a function, such as "validate()"."""
         return dict(self.functions).get(function, f"{function}(){self.elsewhere}")
 
+    def name(self, argument: str) -> str:
+        """Return the name of an argument as messages show it."""
+        return argument
+
     def argument(self, function: str, name: str) -> str:
         """Return the statement that a function has an argument."""
-        return f"{self.call(function)} has the argument {name}"
+        return f"{self.call(function)} has the argument {self.name(name)}"
 
     def constant(self, value: bool | None) -> str:
         """Return the name of True, False or None."""
@@ -102,6 +106,9 @@ class _R(LanguageTerms):
 
     __slots__ = ()
 
+    def name(self, argument: str) -> str:
+        return f"`{argument}`"  # as cli shows arguments, without colors
+
     def constant(self, value: bool | None) -> str:
         return "NULL" if value is None else str(value).upper()
 
@@ -113,8 +120,8 @@ class _R(LanguageTerms):
 
     def setting(self, name: str, value: object) -> str:
         if value is None or isinstance(value, bool):
-            return f"{name} = {self.constant(value)}"
-        return f"{name} = {json.dumps(value, ensure_ascii=False)}"
+            return f"`{name} = {self.constant(value)}`"
+        return f"`{name} = {json.dumps(value, ensure_ascii=False)}`"
 
     def value(self, value: object, text: str) -> str:
         if value is None or isinstance(value, bool):
@@ -128,9 +135,7 @@ class _R(LanguageTerms):
         return self.number(text) if isinstance(value, float) else text
 
 
-_TEMPLATE = (
-    "leave chat out and write prompts that the model can continue, or pass template="
-)
+_TEMPLATE = "leave {} out and write prompts that the model can continue, or pass {}"
 PYTHON = LanguageTerms(
     language="Python",
     scale="number_scale(0, 10)",
@@ -138,17 +143,17 @@ PYTHON = LanguageTerms(
     chat="chat=True",
     thinking="a Thinking",
     markers="Thinking(start=, end=)",
-    template=_TEMPLATE,
+    template=_TEMPLATE.format("chat", "template="),
     functions=(("write_gold", "GoldSample.write()"),),
 )
 R = _R(
     language="R",
     scale="number_scale(0, 10)",
     quote="type_quote()",
-    chat="chat = TRUE",
+    chat="`chat = TRUE`",
     thinking="a thinking()",
     markers="thinking(start =, end =)",
-    template=_TEMPLATE,
+    template=_TEMPLATE.format("`chat`", "`template`"),
     functions=(
         ("annotate", "annotate_texts()"),
         ("start_server", "server_start()"),
@@ -157,7 +162,7 @@ R = _R(
     fetch='download_model("',
     fetched='") downloads it',
     memory="memory of server_start()",
-    names="leave model out",
+    names="leave `model` out",
 )
 _CURRENT: ContextVar[LanguageTerms] = ContextVar("words", default=PYTHON)
 
@@ -185,6 +190,11 @@ def spoken_in(language: LanguageTerms) -> Iterator[None]:
 def call(function: str) -> str:
     """Return how the caller runs a function of this package, such as "validate()"."""
     return words().call(function)
+
+
+def name_of(argument: str) -> str:
+    """Return the name of an argument as messages in the caller's language show it."""
+    return words().name(argument)
 
 
 def setting(name: str, value: object) -> str:

@@ -25,7 +25,7 @@ from llamaherd.engine.core.checks import digits
 from llamaherd.engine.core.errors import DownloadError
 from llamaherd.engine.core.files import LockHeldError, take_lock
 from llamaherd.engine.core.plain import DAMAGED
-from llamaherd.engine.core.words import call
+from llamaherd.engine.core.words import call, name_of
 from llamaherd.engine.hub import cache
 from llamaherd.engine.hub.progress import Cancelled
 from llamaherd.engine.hub.quantizations import (
@@ -316,7 +316,8 @@ class _Transfer:
             raise DownloadError(
                 f"{folder} has {gigabytes(free)} free, but {gigabytes(size - n_there)} "
                 "remain to be downloaded: free some space, or set another folder "
-                "(cache_dir, or the environment variable LLAMAHERD_CACHE_DIR)"
+                f"({name_of('cache_dir')}, or the environment variable "
+                "LLAMAHERD_CACHE_DIR)"
             )
 
     def _write(self, response: httpx.Response, n_there: int, size: int | None) -> str:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from llamaherd.engine.core.errors import ContextError
 from llamaherd.engine.core.request import n_common
-from llamaherd.engine.core.words import setting
+from llamaherd.engine.core.words import name_of, setting
 from llamaherd.engine.memory.kv_cells import NO_BUFFERS, number_of
 from llamaherd.engine.memory.plan import (
     AUTO_SLOTS,
@@ -58,8 +58,8 @@ def check_cells(n_ctx: int, bytes_per_cell: int, device: Device) -> None:
     if n_bytes > total:
         raise ContextError(
             f"a KV cache of {n_ctx} cells takes at least {n_bytes / 1e9:.1f} GB"
-            f"{device.memory_name}, and this machine has {total / 1e9:.1f}: lower n_ctx "
-            f"to at most {total // bytes_per_cell}"
+            f"{device.memory_name}, and this machine has {total / 1e9:.1f}: lower "
+            f"{name_of('n_ctx')} to at most {total // bytes_per_cell}"
         )
 
 
@@ -168,8 +168,8 @@ class NativeSizing:
             raise ContextError(
                 f"a KV cache of {plan.n_ctx} cells for {plan.n_sequences} sequences "
                 f"takes {plan.memory_bytes / 1e9:.1f} GB{self._device.memory_name}, "
-                f"{available / 1e9:.1f} are available: lower n_ctx (or n_seq_max, for "
-                f"{setting('kv_layout', 'per_sequence')})"
+                f"{available / 1e9:.1f} are available: lower {name_of('n_ctx')} (or "
+                f"{name_of('n_seq_max')}, for {setting('kv_layout', 'per_sequence')})"
             )
 
     def make(self, plan: Plan) -> NativeEngine:

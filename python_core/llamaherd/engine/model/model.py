@@ -15,7 +15,7 @@ from weakref import WeakKeyDictionary, WeakSet
 from llamaherd.engine.core.errors import ArgumentTypeError, ContextError, ModelClosedError
 from llamaherd.engine.core.process import ClosedByWith
 from llamaherd.engine.core.request import check_wanted
-from llamaherd.engine.core.words import words
+from llamaherd.engine.core.words import name_of, words
 from llamaherd.engine.hub.fetch import model_path
 from llamaherd.engine.memory.device import Placement, memory_of_model
 from llamaherd.engine.model.file import ModelFile, checked_loras
@@ -174,8 +174,8 @@ class Model(ClosedByWith):
         loras = checked_loras(lora)
         if n_layers != 0 and not shim.supports_gpu():
             warnings.warn(
-                f"n_gpu_layers is {n_layers}, but this build of llama-cpp-python cannot "
-                "use a GPU: the model runs on the processor",
+                f"{name_of('n_gpu_layers')} is {n_layers}, but this build of "
+                "llama-cpp-python cannot use a GPU: the model runs on the processor",
                 stacklevel=2,
             )
         handle = models.model_load(
