@@ -95,13 +95,7 @@ def _start_classify(
 def vote(labels: Sequence[Sequence[str | None]]) -> Part:
     """Return majority votes as a table; `labels` has a list of labels per prompt."""
     votes = [counted(list(samples)) for samples in labels]
-    table = table_of(
-        votes,
-        "majority agreement n_votes n_failed is_tie",
-        text="majority",
-        integer="n_votes n_failed",
-        flag="is_tie",
-    )
+    table = table_of(votes, "majority agreement n_votes n_failed is_tie")
     shares = items(
         (named({str(k): n for k, n in counts.shares.items()}) for counts in votes),
         "shares",

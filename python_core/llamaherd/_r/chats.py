@@ -111,8 +111,7 @@ def _turns(turns: Sequence[Any]) -> Part:
         }
         for turn in turns
     ]
-    texts = "role content thinking"
-    return table_of(rows, f"{texts} interrupted", text=texts, flag="interrupted")
+    return table_of(rows, "role content thinking interrupted")
 
 
 def _settings(settings: Mapping[str, Any]) -> dict[str, Any]:

@@ -35,26 +35,9 @@ from llamaherd.coding.selection.split import opened_sample
 from llamaherd.coding.validation.validation import COLUMNS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Mapping
 
-# Types of columns by name; columns "code_..." are texts, and all others numbers.
-_TEXTS = "candidate verdict hash first second name text error measure id part code label"
-_TEXTS += " thinking at choice codes_sha256"
-_KINDS = {
-    **dict.fromkeys(_TEXTS.split(), "text"),
-    **dict.fromkeys(("rank", "n_pairs", "round", "n_failed", "n"), "integer"),
-    "consistent": "flag",
-}
 _NUMBERS = ("prob", "margin", "entropy", "mean", "sd")  # roles of columns
-
-
-def _rows(rows: Sequence[Mapping[str, Any]], names: Iterable[str] = ()) -> Part:
-    """Return a table whose columns have types by their names."""
-    columns = []
-    for name in names or (rows[0] if rows else ()):
-        kind = "text" if name.startswith("code_") else _KINDS.get(name, "number")
-        columns.append(vector(kind, [row[name] for row in rows], name))
-    return table(columns, len(rows))
 
 
 @form_of.register
@@ -86,23 +69,16 @@ def _(robustness: lh.types.Robustness) -> Part:
             len(robustness.rows),
         ),
         "pairwise": matrix(robustness.pairwise, variants, variants),
-        "ranges": table(
-            [
-                vector("text", names, "label"),
-                *map(_column, robustness.ranges.T, ("min", "max")),
-            ],
-            len(names),
+        "ranges": table_of(
+            zip(names, *robustness.ranges.T, strict=True), "label min max"
         ),
         **fields(robustness, "agreement alpha"),
-        "costs": table(
+        "costs": table_of(
             [
-                vector("text", variants, "variant"),
-                *(
-                    _column([cost[k] for cost in robustness.costs], k)
-                    for k in robustness.costs[0]
-                ),
+                (variant, *cost.values())
+                for variant, cost in zip(variants, robustness.costs, strict=True)
             ],
-            len(variants),
+            ("variant", *robustness.costs[0]),
         ),
         "runs": list(map(json.dumps, robustness.runs)),
         "source": None
@@ -120,8 +96,8 @@ def _column(values: Any, name: str) -> Part:  # noqa: ANN401 - an array or a lis
 @form_of.register
 def _(comparison: lh.types.CodebookComparison) -> Part:
     elements = {
-        "summary": _rows(comparison.to_dicts()),
-        "pairs": _rows(comparison.pairs()),
+        "summary": table_of(comparison.to_dicts()),
+        "pairs": table_of(comparison.pairs()),
         "best": comparison.names[comparison.best],
         "tied": [comparison.names[i] for i in comparison.tied],
         **fields(comparison, "n measure notes"),
@@ -143,15 +119,12 @@ def _(choice: lh.types.CodebookChoice) -> Part:
 @form_of.register
 def _(evaluation: lh.types.Evaluation) -> Part:
     value = {name: getattr(evaluation.value, name) for name in ("value", "low", "high")}
-    measures = [
-        dict(zip(COLUMNS, row, strict=True)) for row in evaluation.validation.rows()
-    ]
     elements = {
         "choice": form_of(evaluation.choice),
-        "value": _rows([{"measure": evaluation.measure, **value}]),
-        "measures": _rows(measures),
+        "value": table_of([{"measure": evaluation.measure, **value}]),
+        "measures": table_of(evaluation.validation.rows(), COLUMNS),
         **fields(evaluation, "n n_failed", first="is_first"),
-        "opened": _rows([dict(opening) for opening in evaluation.opened]),
+        "opened": table_of([dict(opening) for opening in evaluation.opened]),
         **fields(evaluation, "notes gold"),
     }
     return r_object(
@@ -166,8 +139,8 @@ def _(evaluation: lh.types.Evaluation) -> Part:
 def _(comparison: lh.types.PairComparison) -> Part:
     bias = comparison.position_bias
     elements = {
-        "strengths": _rows(comparison.to_dicts(), STRENGTH_COLUMNS),
-        "pairs": _rows(comparison.pair_dicts(), PAIR_COLUMNS),
+        "strengths": table_of(comparison.to_dicts(), STRENGTH_COLUMNS),
+        "pairs": table_of(comparison.pair_dicts(), PAIR_COLUMNS),
         "question": comparison.question,
         "position_bias": {"value": bias.value, "low": bias.low, "high": bias.high},
         **fields(comparison, "consistent reliability dispersion df"),
@@ -186,7 +159,7 @@ def _(comparison: lh.types.PairComparison) -> Part:
 @form_of.register(ComparisonAgreement)
 def _(agreement: ComparisonAgreement) -> Part:
     return attributed(
-        _rows(agreement.to_dicts()),
+        table_of(agreement.to_dicts()),
         "pair_agreement",
         n_ties=agreement.n_ties,
         page=page_lines(str(agreement), "llamaherd_pair_agreement"),
@@ -195,13 +168,8 @@ def _(agreement: ComparisonAgreement) -> Part:
 
 @form_of.register(Reproduction)
 def _(reproduction: Reproduction) -> Part:
-    changed = [
-        {"row": e.row + 1, "then": e.then, "now": e.now} for e in reproduction.changed
-    ]
-    versions = [
-        {"what": name, "then": then, "now": now}
-        for name, (then, now) in reproduction.versions.items()
-    ]
+    changed = [(label.row + 1, label.then, label.now) for label in reproduction.changed]
+    versions = [(name, *pair) for name, pair in reproduction.versions.items()]
     elements = {
         "same": reproduction.is_same,
         **fields(reproduction, "n n_same n_same_labels largest_difference"),
@@ -211,8 +179,8 @@ def _(reproduction: Reproduction) -> Part:
             deterministic="is_deterministic",
             summary_same="is_summary_same",
         ),
-        "changed": table_of(changed, "row then now", integer="row", text="then now"),
-        "versions": table_of(versions, "what then now", text="what then now"),
+        "changed": table_of(changed, "row then now"),
+        "versions": table_of(versions, "what then now"),
     }
     return r_object("reproduction", elements, page=reproduction)
 
@@ -220,7 +188,7 @@ def _(reproduction: Reproduction) -> Part:
 @form_of.register(Disagreements)
 def _(disagreements: Disagreements) -> Part:
     elements = {
-        "table": _rows(disagreements.to_dicts(), disagreements.columns),
+        "table": table_of(disagreements.to_dicts(), disagreements.columns),
         "n_missing": disagreements.n_missing,
     }
     return r_object("disagreements", elements, page=disagreements)
@@ -302,19 +270,17 @@ def recalibrate(
 
 def _record(recalibrated: Recalibrated) -> Part:
     run, gain = recalibrated.run["recalibration"], recalibrated.gain
-    scores = [
-        ("model", recalibrated.raw),
-        ("recalibrated", recalibrated.cross_validated),
-        ("constant", recalibrated.constant),
-    ]
-    columns = [vector("text", ("accuracy", "brier", "ece"), "measure")]
-    columns += [
-        _column((score.accuracy.value, score.brier.value, score.ece), name)
-        for name, score in scores
+    scores = (recalibrated.raw, recalibrated.cross_validated, recalibrated.constant)
+    measures = [
+        ("accuracy", *(score.accuracy.value for score in scores)),
+        ("brier", *(score.brier.value for score in scores)),
+        ("ece", *(score.ece for score in scores)),
     ]
     elements = {
         **{name: run[name] for name in ("features", "n_codes", "n_folds", "seed")},
-        "scores": table(columns, 3),
+        "scores": table_of(
+            measures, "measure model recalibrated constant", numbers="model"
+        ),
         "gain": {"estimate": gain.value, "low": gain.low, "high": gain.high},
         "line": recalibrated.summary().split("\n"),
     }

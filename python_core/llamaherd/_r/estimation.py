@@ -94,8 +94,7 @@ def replicate_weights(data: Mapping[str, Any], gold: Gold, **options: Any) -> An
     return lh.replicate_weights(data, gold, **options)
 
 
-_NAMES = "outcome term group method"
-_NUMBERS = "estimate std_error low high lam df"
+_COLUMNS = "outcome term group method estimate std_error low high lam df"
 
 
 @form_of.register(Estimates)
@@ -111,7 +110,7 @@ def _(estimates: Estimates) -> Part:
     ]
     titles = [METHODS[method] for method in methods]
     elements = {
-        "rows": table_of(rows, f"{_NAMES} {_NUMBERS}", text=_NAMES),
+        "rows": table_of(rows, _COLUMNS),
         "names": [_name(row, estimates) for row in rows],
         "covariances": items(covariances),
         **fields(estimates, "model methods"),
@@ -120,9 +119,7 @@ def _(estimates: Estimates) -> Part:
         "n_texts": float(estimates.n_texts),
         "n_gold": float(estimates.n_gold),
         **fields(estimates, "design notes grouped_by predictions"),
-        "widths": table_of(
-            estimates.widths, "predictions method width", text="predictions method"
-        ),
+        "widths": table_of(estimates.widths, "predictions method width"),
         **fields(estimates, "simultaneous agreement is_weighted"),
         "label_check": _label_check(estimates),
     }
@@ -145,12 +142,10 @@ def _label_check(estimates: Estimates) -> Part | None:
     check = estimates.label_check
     if check is None:
         return None
-    names = ("labels", "n_texts", "n_coded", "expected")
-    rows = zip(*(getattr(check, name) for name in names), strict=True)
-    columns = "label n_texts n_coded expected"
-    dicts = [dict(zip(columns.split(), row, strict=True)) for row in rows]
+    rows = zip(check.labels, check.n_texts, check.n_coded, check.expected, strict=True)
     p_value = {**value(check.p_value), "name": "p_value"}
-    return {**table_of(dicts, columns, text="label"), "attributes": [p_value]}
+    counts = table_of(rows, "label n_texts n_coded expected")
+    return {**counts, "attributes": [p_value]}
 
 
 def estimates_of_variants(variants: Sequence[str], fits: Sequence[str]) -> Part:
@@ -165,9 +160,8 @@ def estimates_of_variants(variants: Sequence[str], fits: Sequence[str]) -> Part:
     numbers = [
         {k: math.nan if cell is None else cell for k, cell in row.items()} for row in rows
     ]
-    columns = f"variant {_NAMES} {_NUMBERS}"
     return parts(
-        estimates=table_of(rows, columns, text=f"variant {_NAMES}"),
+        estimates=table_of(rows, f"variant {_COLUMNS}"),
         notes=notes,
         page=estimate_lines(numbers, notes),
         json=json.dumps({**known[0], "notes": notes, "rows": rows}),

@@ -26,6 +26,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import starmap
 from operator import attrgetter, itemgetter
 from typing import TYPE_CHECKING, Any, cast
 
@@ -169,26 +170,52 @@ def items(some: Iterable[Part | None], name: str = "") -> Part:
     return {"type": "list", "name": name, "parts": [e or value(None) for e in some]}
 
 
+# Types of columns in all tables, by name; others are numbers, and "code_..." texts.
+_NAMES_OF_KINDS = {
+    "text": "about answer at between candidate choice code coder codes_sha256 "
+    "coefficient content error finish_reason first folder group hash id kind label "
+    "majority measure measured method model model_a model_b model_sha256 name node now "
+    "outcome part path predictions prompt published quantization question role second "
+    "settings sha256 source sources state term text then thinking truth type url "
+    "variant verdict version what",
+    "integer": "memory_gb n n_coders n_failed n_generated_tokens n_gold n_labels "
+    "n_model n_pairs n_prompt_tokens n_reused_tokens n_thinking_tokens n_threads "
+    "n_units n_votes pid rank round row wave",
+    "flag": "complete consistent fits interrupted is_tie needs_target running stay "
+    "thinking_complete",
+    "time": "created modified",
+}
+_KINDS = {n: kind for kind, names in _NAMES_OF_KINDS.items() for n in names.split()}
+
+
 def table_of(
-    rows: Iterable[Any], columns: str, cls: str = "", **names_by_kind: str
+    rows: Iterable[Any], columns: Iterable[str] = "", cls: str = "", *, numbers: str = ""
 ) -> Part:
-    """Return a table from a mapping or an object per row.
+    """Return a table from a mapping, an object or a tuple of cells per row.
 
     Args:
         rows: The rows.
-        columns: Names of the columns in their order, separated by spaces.
+        columns: Names of the columns, perhaps as words of a text; those of the first row
+            by default.
         cls: As in `table`.
-        names_by_kind: Names of the columns that are no numbers, by their type.
+        numbers: Names of columns that are numbers in this table only.
     """
-    kinds = {n: kind for kind, names in names_by_kind.items() for n in names.split()}
     all_rows = list(rows)
-    is_mapping = all(isinstance(row, Mapping) for row in all_rows[:1])
-    cell = itemgetter if is_mapping else attrgetter
+    first = all_rows[0] if all_rows else ()
+    names = columns.split() if isinstance(columns, str) else list(columns)
+    names = names or list(first)
+    kinds = _KINDS | dict.fromkeys(numbers.split(), "number")
 
-    def column(name: str) -> Part:
-        return vector(kinds.get(name, "number"), map(cell(name), all_rows), name)
+    def column(at: int, name: str) -> Part:
+        kind = "text" if name.startswith("code_") else kinds.get(name, "number")
+        cell: Callable[[Any], Any] = attrgetter(name)
+        if isinstance(first, Mapping):
+            cell = itemgetter(name)
+        elif type(first) is tuple:
+            cell = itemgetter(at)
+        return vector(kind, map(cell, all_rows), name)
 
-    return table([column(name) for name in columns.split()], len(all_rows), cls)
+    return table(list(starmap(column, enumerate(names))), len(all_rows), cls)
 
 
 def part_of(content: Any) -> Part:  # noqa: ANN401 - see below

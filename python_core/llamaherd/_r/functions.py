@@ -70,43 +70,17 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     "unreadable": unreadable,
     "write_gold": lh.GoldSample.write,
 }
-_FILE = "name path size_bytes"
-# Arguments of `table_of` for public functions that return a list of objects.
+# Columns of public functions that return a list of objects.
 _TABLES = {
-    "journal_read": {
-        "columns": "prompt text finish_reason complete error n_prompt_tokens "
-        "n_generated_tokens seed thinking n_thinking_tokens thinking_complete model "
-        "model_sha256 settings created version",
-        "cls": "journal",
-        "text": "prompt text finish_reason error thinking model model_sha256 settings "
-        "version",
-        "flag": "complete thinking_complete",
-        "integer": "n_prompt_tokens n_generated_tokens n_thinking_tokens",
-        "time": "created",
-    },
-    "list_cached_models": {
-        "columns": f"{_FILE} modified source",
-        "text": "name path source",
-        "time": "modified",
-    },
-    "list_ollama_models": {
-        "columns": f"{_FILE} sha256 modified",
-        "text": "name path sha256",
-        "time": "modified",
-    },
-    "list_ready_codebooks": {
-        "columns": "name about type n_labels needs_target sources measured",
-        "text": "name about type sources measured",
-        "integer": "n_labels",
-        "flag": "needs_target",
-    },
-    "recommended_models": {
-        "columns": "source memory_gb size_bytes fits measured published",
-        "text": "source measured published",
-        "integer": "memory_gb",
-        "flag": "fits",
-    },
+    "journal_read": "prompt text finish_reason complete error n_prompt_tokens "
+    "n_generated_tokens seed thinking n_thinking_tokens thinking_complete model "
+    "model_sha256 settings created version",
+    "list_cached_models": "name path size_bytes modified source",
+    "list_ollama_models": "name path size_bytes sha256 modified",
+    "list_ready_codebooks": "name about type n_labels needs_target sources measured",
+    "recommended_models": "source memory_gb size_bytes fits measured published",
 }
+_CLASSES = {"journal_read": "journal"}
 
 
 def function_of(name: str) -> Callable[..., Any]:
@@ -120,7 +94,7 @@ def function_of(name: str) -> Callable[..., Any]:
 
     @functools.wraps(function)
     def call(*args: Any, **kwargs: Any) -> Any:  # noqa: ANN401 - of any function
-        return table_of(function(*args, **kwargs), **_TABLES[name])
+        return table_of(function(*args, **kwargs), _TABLES[name], _CLASSES.get(name, ""))
 
     return call
 

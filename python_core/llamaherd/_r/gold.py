@@ -112,9 +112,7 @@ def _(sample: GoldSample) -> Part:
         **fields(sample, "parts"),
         "none": sample.word_of(""),
         "design": value(design),
-        "history": table_of(
-            sample.history, "wave kind n N seed n_coded", integer="wave", text="kind"
-        ),
+        "history": table_of(sample.history, "wave kind n N seed n_coded", numbers="n"),
     }
     return r_object("gold", elements, page=page_of(sample), json=sample.to_json())
 

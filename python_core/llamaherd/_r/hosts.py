@@ -143,8 +143,7 @@ def cluster_actors(context: lh.Context | Cluster) -> Part | None:
     """Return the actors as a table; None for another type of context."""
     if not isinstance(context, Cluster):
         return None
-    columns = "node n_threads memory_bytes"
-    return table_of(context.actors, columns, text="node", integer="n_threads")
+    return table_of(context.actors, "node n_threads memory_bytes")
 
 
 @form_of.register
@@ -237,9 +236,7 @@ def remote_servers() -> Part:
         {**form_of(server), "running": server.is_running, "stay": server.stays}
         for server in remote.list_servers()
     ]
-    columns = "name running url pid model stay folder"
-    texts = "name url model folder"
-    return table_of(rows, columns, text=texts, flag="running stay", integer="pid")
+    return table_of(rows, "name running url pid model stay folder")
 
 
 @form_of.register(RemoteEngine)

@@ -155,8 +155,6 @@ def _(profile: lh.types.HardwareProfile) -> Part:
         "sizes": table_of(
             profile.sizes,
             "billions quantization size_bytes fits decode_per_s prefill_per_s",
-            text="quantization",
-            flag="fits",
         ),
     }
     return r_object("hardware", elements, page=profile)

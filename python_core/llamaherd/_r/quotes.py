@@ -128,9 +128,8 @@ def spans_validate(
 @form_of.register
 def _(validation: lh.types.SpanValidation) -> Part:
     rows = [{**row, "label": row["label"] or None} for row in validation.to_dicts()]
-    columns = "part measure label value low high n"
     return attributed(
-        table_of(rows, columns, text="part measure label", integer="n"),
+        table_of(rows, "part measure label value low high n"),
         "span_validation",
         **fields(validation, "notes level"),
     )

@@ -87,5 +87,5 @@ def _(methods: MethodsText) -> Part:
         for item in methods.checklist
     ]
     elements = fields(methods, "text bibtex references")
-    elements["checklist"] = table_of(rows, names, text=names)
+    elements["checklist"] = table_of(rows, names)
     return r_object("methods", elements, page=methods)

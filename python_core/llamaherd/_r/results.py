@@ -132,7 +132,7 @@ def _(stats: lh.Stats) -> Part:
     tables = {}
     if actors:
         names = " ".join(f.name for f in dataclasses.fields(ActorStats))
-        tables["actors"] = table_of(actors, names, text="node")
+        tables["actors"] = table_of(actors, names)
     return r_object("stats", tables, page=stats, numbers=numbers)
 
 
@@ -155,7 +155,7 @@ def _(results: lh.Results) -> Part:
         finish_reason=vector("text", [result.finish_reason for result in answers]),
         partial=vector("text", [result.partial for result in answers]),
         complete=vector("flag", [result.complete for result in answers]),
-        usage=table_of(answers, f"{counts} seed", integer=counts),
+        usage=table_of(answers, f"{counts} seed"),
         timing=_timing([result.stats for result in answers]),
         thoughts=table(_thoughts(cells), len(answers)) if cells else None,
         logprobs=value(_logprobs(answers)),
@@ -237,7 +237,7 @@ def _(embeddings: Embeddings) -> Part:
 @form_of.register(OptimizeReport)
 def _(report: OptimizeReport) -> Part:
     return attributed(
-        table_of(report.rows, " ".join(FileRow.__annotations__), text="type"),
+        table_of(report.rows, FileRow.__annotations__),
         "optimize",
         path=str(report.path),
         chosen=vector("text", [report.chosen]),
@@ -289,9 +289,7 @@ def labels_so_far(coded: lh.Coded | None) -> Part | None:
     if coded is None or all(label is None for label in coded.labels):
         return None
     rows = zip(coded.frame[coded.text], coded.labels, coded.errors, strict=True)
-    names = "text label error"
-    dicts = [dict(zip(names.split(), row, strict=True)) for row in rows]
-    return table_of(dicts, names, text=names)
+    return table_of(rows, "text label error")
 
 
 def _labels(coded: lh.Coded) -> Part:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import math
+from dataclasses import fields as fields_of
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -81,36 +82,21 @@ def validate(  # noqa: PLR0917 - R's arguments
 
 @form_of.register
 def _(validation: lh.types.Validation) -> Part:
+    of_model = validation.model_agreement
     kappas = [
-        {"model_a": "model", "model_b": "people", "kappa": coefficient.value}
-        | {"observed": coefficient.observed, "expected": coefficient.expected}
-        for coefficient in validation.model_agreement
-        if coefficient.name == "kappa"
+        ("model", "people", kappa.value, kappa.observed, kappa.expected)
+        for kappa in of_model
+        if kappa.name == "kappa"
     ]
-    alphas = [
-        coefficient.value
-        for coefficient in validation.model_agreement
-        if coefficient.name == "alpha"
-    ]
+    alphas = [alpha.value for alpha in of_model if alpha.name == "alpha"]
     confusion = counts(validation.accuracy.confusion.tolist(), validation.labels)
-    wrong = [
-        {"row": error.row + 1, "label": error.label, "truth": error.truth}
-        | {"prob": error.prob, "text": error.text}
-        for error in validation.wrong
-    ]
+    wrong = [(e.row + 1, e.label, e.truth, e.prob, e.text) for e in validation.wrong]
     has_text = validation.wrong and validation.wrong[0].text is not None
     coverage, calibration = validation.coverage, validation.calibration
     elements = {
         **fields(validation, "n_texts n_gold coders is_weighted several scale level"),
-        "table": table_of(
-            [dict(zip(COLUMNS, r, strict=True)) for r in validation.rows()],
-            " ".join(COLUMNS),
-            text="part measure label",
-            integer="n",
-        ),
-        "labels": table_of(
-            _label_rows(validation), _LABEL, text="label", integer=_COUNTS
-        ),
+        "table": table_of(validation.rows(), COLUMNS),
+        "labels": table_of(_label_rows(validation), _LABEL),
         "model_agreement": _of_texts(validation, validation.model_agreement),
         "coder_agreement": _of_texts(validation, validation.coder_agreement),
         "label_agreement": _by_label(validation),
@@ -130,8 +116,6 @@ def _(validation: lh.types.Validation) -> Part:
         "wrong": table_of(
             wrong,
             f"row label truth prob{' text' if has_text else ''}",
-            text="label truth text",
-            integer="row",
         ),
         "warnings": vector("text", validation.warnings),
     }
@@ -191,23 +175,17 @@ def for_people(
     return parts(rows=vector("integer", [row + 1 for row in rows]), threshold=threshold)
 
 
-_COUNTS = "n_gold n_model"
-_LABEL = f"label {_COUNTS} share precision precision_low precision_high"
+_LABEL = "label n_gold n_model share precision precision_low precision_high"
 _LABEL += " recall recall_low recall_high f1 f1_low f1_high"
-_AGREEMENT = "name value low high se observed expected n_units n_coders"
-
-
-def _coefficients(coefficients: Sequence[Agreement]) -> Part:
-    """Return a table of coefficients."""
-    part = table_of(coefficients, _AGREEMENT, text="name", integer="n_units n_coders")
-    part["columns"][0]["name"] = "coefficient"
-    return part
+_NUMBERS = ("value", "low", "high", "se", "observed", "expected", "n_units", "n_coders")
+_COEFFICIENT = ("coefficient", *_NUMBERS)
+_cells = attrgetter("name", *_NUMBERS)
 
 
 def _agreement_table(result: CoderAgreement) -> Part:
     """Return a table of coefficients of the class of agreement(), with its page."""
     return attributed(
-        _coefficients(result.coefficients),
+        table_of(map(_cells, result.coefficients), _COEFFICIENT),
         "agreement",
         level=result.level,
         scale=result.scale,
@@ -234,34 +212,25 @@ def _of_texts(validation: lh.types.Validation, some: Sequence[Agreement]) -> Par
     return _agreement_table(result)
 
 
-def _grouped(rows: Sequence[tuple[str, str, Agreement]], *names: str) -> Part | None:
-    """Return coefficients after two columns that identify them; None without any."""
-    if not rows:
-        return None
-    part = _coefficients([coefficient for _, _, coefficient in rows])
-    of = [vector("text", [row[i] for row in rows], name) for i, name in enumerate(names)]
-    return {**part, "columns": [*of, *part["columns"]]}
-
-
 def _by_label(validation: lh.types.Validation) -> Part | None:
     """Return agreement by label; None with one label per text."""
     rows = [
-        (str(of.label), between, coefficient)
+        (str(of.label), between, *_cells(coefficient))
         for of in validation.label_agreement
         for between, some in zip(_BETWEEN, (of.model, of.people), strict=True)
         for coefficient in some
     ]
-    return _grouped(rows, "label", "between")
+    return table_of(rows, ("label", "between", *_COEFFICIENT)) if rows else None
 
 
 def _pairs(validation: lh.types.Validation) -> Part | None:
     """Return agreement by pair of coders; None for one coder."""
     rows = [
-        (pair.first, pair.second, coefficient)
+        (pair.first, pair.second, *_cells(coefficient))
         for pair in validation.pairs
         for coefficient in pair.coefficients
     ]
-    return _grouped(rows, "first", "second")
+    return table_of(rows, ("first", "second", *_COEFFICIENT)) if rows else None
 
 
 def _curve(curve: statistics.CoverageCurve, level: float) -> Part:
@@ -279,24 +248,16 @@ def _curve(curve: statistics.CoverageCurve, level: float) -> Part:
 
 def _bins(calibration: statistics.CalibrationError) -> Part:
     """Return the bins of a reliability diagram."""
-    names = (
-        [f.name for f in dataclasses.fields(calibration.bins[0])]
-        if calibration.bins
-        else []
-    )
     rows = []
     for calibration_bin in calibration.bins:
-        accuracy = calibration_bin.accuracy
         row = {
-            name: getattr(calibration_bin, name) for name in names if name != "accuracy"
+            f.name: getattr(calibration_bin, f.name) for f in fields_of(calibration_bin)
         }
+        accuracy = row.pop("accuracy")
         row |= {"accuracy": accuracy.value, "accuracy_low": accuracy.low}
-        row |= {
-            "accuracy_high": accuracy.high,
-            "n": 0 if math.isnan(accuracy.value) else accuracy.n,
-        }
-        rows.append(row)
-    return table_of(rows, " ".join(rows[0] if rows else ()))
+        n = 0 if math.isnan(accuracy.value) else accuracy.n
+        rows.append({**row, "accuracy_high": accuracy.high, "n": n})
+    return table_of(rows, numbers="n")
 
 
 @form_of.register(ConfusionTables)
@@ -335,4 +296,4 @@ def _(comparison: ModelComparison) -> Part:
 def _cohen_table(pairs: Sequence[Any]) -> Part:
     """Return a table of Cohen's kappas."""
     names = "model_a model_b kappa observed expected"
-    return table_of(pairs, names, text="model_a model_b")
+    return table_of(pairs, names)
