@@ -59,14 +59,14 @@ report <- function(
   evaluation = NULL
 ) {
   check_coded(x)
-  parts <- parts_for_report(validation, estimates, robustness, evaluation)
-  parts$original <- original_for_report(x)
+  results <- parts_for_report(validation, estimates, robustness, evaluation)
   path <- expand_path(check_string(path))
   if (!dir_exists(dir_name(path))) {
     abort_argument("path", "a file in a folder that exists", path)
   }
-  options <- py_arguments("title", "texts", "n_examples")
-  written <- r_path(py_call("report", coded_for_report(x), path, parts, options))
+  options <- py_arguments(if (!is.null(title)) "title", "texts", "n_examples")
+  coded <- coded_for_report(x)
+  written <- r_path(rlang::exec("py_call", "report", coded, path, !!!results, !!!options))
   document_event(
     "report",
     path = log_path(written),
@@ -82,34 +82,36 @@ parts_for_report <- function(validation, estimates, robustness, evaluation) {
     abort_argument("validation", "the result of validate()", validation, hint = hint)
   }
   list(
-    validation = content_for_report(validation, "llamaherd_validation"),
+    validation = stored(validation, "llamaherd_validation"),
     estimates = several_for_report(estimates),
-    robustness = content_for_report(robustness, "llamaherd_robustness"),
-    variants = robustness$estimates_json,
-    evaluation = content_for_report(evaluation, "llamaherd_evaluation")
+    robustness = stored(robustness, "llamaherd_robustness"),
+    evaluation = stored(evaluation, "llamaherd_evaluation")
   )
 }
 
-# Returns the JSON of an object; NULL for NULL.
-content_for_report <- function(x, class, arg = rlang::caller_arg(x)) {
+# Returns the content of a result as Python reads it; NULL for NULL.
+stored <- function(x, class, arg = rlang::caller_arg(x), title = NULL) {
   check_class(x, class, arg, null = TRUE)
   if (!is.null(x) && is.null(x[["json"]])) {
     abort("{.arg {arg}} was computed by an earlier version: compute it again.")
   }
-  x[["json"]]
+  if (!is.null(x)) {
+    tagged("stored", content = x$json, estimates = x$estimates_json, title = title)
+  }
 }
 
-# Returns a list with the content of one or several estimates.
+# Returns a list with the content of one or several estimates; NULL for none.
 several_for_report <- function(estimates) {
   check_given(estimates, arg = "estimates")
   is_list <- is.null(estimates) || rlang::is_bare_list(estimates)
   several <- if (is_list) as.list(estimates) else list(estimates)
   args <- if (is_list) sprintf("estimates[[%d]]", seq_along(several)) else "estimates"
   titles <- rlang::names2(several)
-  lapply(seq_along(several), \(i) {
-    estimate <- check_class(several[[i]], "llamaherd_estimates", args[[i]])
-    list(content_for_report(estimate, "llamaherd_estimates", args[[i]]), titles[[i]])
+  contents <- lapply(seq_along(several), \(i) {
+    check_class(several[[i]], "llamaherd_estimates", args[[i]])
+    stored(several[[i]], "llamaherd_estimates", args[[i]], titles[[i]])
   })
+  if (length(contents) > 0) contents
 }
 
 check_coded <- function(x) {
@@ -140,11 +142,11 @@ coded_for_report <- function(x) {
       }
     ))
   }
-  coded_for_python(x, labels_for_report(x, coding))
+  c(coded_for_python(x, labels_for_report(x, coding)), list(original = original_labels(x)))
 }
 
 # Returns the model's own labels and probabilities; NULL if `x` has them.
-original_for_report <- function(x) {
+original_labels <- function(x) {
   coding <- attr(x, "llamaherd")
   raw <- paste0("raw_", c(coding$label, unname(coding$probs[coding$names])))
   if (length(raw) > 1 && all(raw %in% names(x))) {
@@ -206,15 +208,8 @@ methods_text <- function(
   if (!is_path) {
     check_coded(x)
   }
-  parts <- parts_for_report(validation, estimates, robustness, evaluation)
-  parts_given <- names(Filter(length, parts))
-  if (is_path && length(parts_given) > 0) {
-    abort("{.arg {parts_given[[1]]}} must be left out: the report has its own results.")
-  }
-  if (!is_path) {
-    parts$original <- original_for_report(x)
-  }
-  py_call("methods_text", if (!is_path) coded_for_report(x), path, parts)
+  results <- parts_for_report(validation, estimates, robustness, evaluation)
+  rlang::exec("py_call", "methods_text", path %||% coded_for_report(x), !!!results)
 }
 
 existing_file <- function(x) {

@@ -9,16 +9,22 @@ from __future__ import annotations
 import dataclasses
 import json
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import numpy as np
 
 import llamaherd as lh
 from llamaherd.coding.annotation.spans import PLACE
+from llamaherd.coding.annotation.texts import hash_of_texts
 from llamaherd.coding.frames import Categories
 from llamaherd.coding.gold.sample import GoldSample
+from llamaherd.coding.reports.report import Stored
 from llamaherd.coding.selection.candidates import CodebookCandidate
-from llamaherd.engine.core.errors import ArgumentTypeError, BadArgumentError
+from llamaherd.engine.core.errors import (
+    ArgumentError,
+    ArgumentTypeError,
+    BadArgumentError,
+)
 from llamaherd.engine.core.stats import ActorStats
 
 _S = TypeVar("_S", lh.Stats, ActorStats)
@@ -90,6 +96,13 @@ def by_name(argument: str, values: Any) -> dict[str, Any]:  # noqa: ANN401 - che
     return values
 
 
+@dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
+class CodedOfR(lh.Coded):
+    """Coded texts, with the model's own labels if these were recalibrated."""
+
+    original: lh.Coded | None = None
+
+
 class ColumnsOfR(dict[str, Any]):
     """Columns of a data frame, with what is known of its labels, as `Coded` has it."""
 
@@ -156,10 +169,12 @@ def coded(
     text: str,
     texts: Sequence[str | None],
     run: str,
+    *,
     columns: Mapping[str, Sequence[Any]] | None = None,
     stats: Mapping[str, Any] | None = None,
+    original: Mapping[str, Any] | None = None,
     **fields: Any,  # noqa: ANN401 - of `Coded.of_record`
-) -> lh.Coded:
+) -> CodedOfR:
     """Return coded texts.
 
     Args:
@@ -168,6 +183,7 @@ def coded(
         run: Record of the coding, as JSON.
         columns: Columns by role. Positions of quotes are those of R.
         stats: Statistics; numbers of R are doubles.
+        original: The model's own labels, as coded texts.
         fields: Labels and what belongs to them; without labels only the record is used.
     """
     values = dict(columns or {})
@@ -176,7 +192,7 @@ def coded(
         if places:
             values[role] = [None if n != n else int(n) - offset for n in places]  # noqa: PLR0124
     names = {role: f"{text}: {role}" for role in values}
-    return lh.Coded.of_record(
+    made = CodedOfR.of_record(
         json.loads(run),
         {text: list(texts), **{names[role]: values[role] for role in values}},
         text,
@@ -184,6 +200,29 @@ def coded(
         stats=None if stats is None else _stats(stats),
         **({"names": ()} | fields),
     )
+    # Answers with fields have no column by which rows that were moved could be found.
+    by_fields = made.codebook.kind.is_generated and "labels" in fields
+    if by_fields and hash_of_texts(texts) != made.run["texts_sha256"]:
+        raise ArgumentError(
+            "must have the rows that were coded, in their order: report it before rows "
+            "are sorted or their texts edited",
+            argument="x",
+        )
+    return dataclasses.replace(
+        cast("CodedOfR", made), original=converted(original) if original else None
+    )
+
+
+def _stored(
+    content: str, estimates: str | None = None, title: str | None = None
+) -> Stored:
+    """Return a result for a report, of robustness() with the `estimates` of variants."""
+    more = {
+        "estimates": None if estimates is None else json.loads(estimates),
+        "title": title,
+    }
+    known = {name: field for name, field in more.items() if field is not None}
+    return Stored({**json.loads(content), **known})
 
 
 def _stats(numbers: Mapping[str, Any]) -> lh.Stats:
@@ -227,4 +266,5 @@ _MAKERS: dict[str, Callable[..., Any]] = {
     "frame": frame,
     "gold": sample,
     "pairs": lh.types.PairComparison.from_json,
+    "stored": _stored,
 }

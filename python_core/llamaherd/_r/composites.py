@@ -25,6 +25,7 @@ from llamaherd.coding.estimation.recalibrated import Recalibrated, coded_of
 from llamaherd.coding.gold.joins import RAW
 from llamaherd.coding.pairs.agreement import ComparisonAgreement
 from llamaherd.coding.pairs.comparison import PAIR_COLUMNS, STRENGTH_COLUMNS
+from llamaherd.coding.reports.methods import MethodsText  # noqa: TC001 - form_of
 from llamaherd.coding.reports.report_data import evaluation_dict
 from llamaherd.coding.reports.reproduce import Reproduction
 from llamaherd.coding.selection.candidates import CodebookCandidate
@@ -183,6 +184,17 @@ def _(reproduction: Reproduction) -> Part:
         "versions": table_of(versions, "what then now"),
     }
     return r_object("reproduction", elements, page=reproduction)
+
+
+@form_of.register
+def _(methods: MethodsText) -> Part:
+    rows = [
+        (item.question, item.state, item.answer, "; ".join(item.sources))
+        for item in methods.checklist
+    ]
+    elements = fields(methods, "text bibtex references")
+    elements["checklist"] = table_of(rows, "question state answer sources")
+    return r_object("methods", elements, page=methods)
 
 
 @form_of.register(Disagreements)

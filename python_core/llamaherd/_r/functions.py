@@ -44,7 +44,6 @@ _FILES = (
     "models",
     "plots",
     "quotes",
-    "reports",
     "results",
     "validation",
 )

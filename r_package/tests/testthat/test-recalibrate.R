@@ -122,7 +122,7 @@ test_that("coded texts keep their record", {
   expect_equal(coding$run$recalibration$n_codes, 120)
   expect_identical(estimate(better, gold)$predictions, "recalibrated")
   expect_equal(
-    original_for_report(better)$labels,
+    original_labels(better)$labels,
     as.list(speeches$label),
     ignore_attr = TRUE
   )

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from llamaherd.coding.annotation.coded import Coded
 from llamaherd.coding.annotation.record import plain
 from llamaherd.coding.estimation.estimates import Estimates
-from llamaherd.coding.estimation.recalibrated import Recalibrated
 from llamaherd.coding.reports.document import document_of, is_unedited
 from llamaherd.coding.reports.methods import methods_of
 from llamaherd.coding.reports.page import page_of
@@ -152,6 +152,13 @@ def methods_text(
         return methods_of(read_report(path))
 
 
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """Content of a result as JSON types, in place of the result, as R keeps it."""
+
+    content: dict[str, Any]
+
+
 _KINDS = {"validation": Validation, "robustness": Robustness, "evaluation": Evaluation}
 
 
@@ -165,9 +172,9 @@ def _contents(
 ) -> Contents:
     """Return the content of a report; see `report` for the arguments."""
     _check("coded", coded, Coded)
-    for name, kind in _KINDS.items():
-        if results[name] is not None:
-            _check(name, results[name], kind)
+    validation, robustness, evaluation = (
+        _content(name, results[name]) for name in _KINDS
+    )
     if "codebook" not in coded.run:
         raise ArgumentError(
             f"must be the result of {call('annotate')}, or of {call('recalibrate')} with "
@@ -175,18 +182,28 @@ def _contents(
             argument="coded",
             code="no_record",
         )
-    validation, robustness, evaluation = (results[name] for name in _KINDS)
     return contents_of(
         coded,
-        original=coded.original if isinstance(coded, Recalibrated) else None,
+        original=getattr(coded, "original", None),  # if it was recalibrated
         title=checks.text("title", title),
         texts=checks.flag("texts", texts),
         n_examples=checks.integer("n_examples", n_examples, 0),
-        validation=None if validation is None else plain(validation.to_dict()),
+        validation=validation,
         estimates=_estimates(results["estimates"]),
-        robustness=None if robustness is None else robustness.to_dict(),
-        evaluation=None if evaluation is None else evaluation_dict(evaluation),
+        robustness=robustness,
+        evaluation=evaluation,
     )
+
+
+def _content(name: str, result: Any) -> dict[str, Any] | None:  # noqa: ANN401 - checked here
+    if result is None:
+        return None
+    if isinstance(result, Stored):
+        return result.content
+    _check(name, result, _KINDS[name])
+    is_evaluation = isinstance(result, Evaluation)
+    content = evaluation_dict(result) if is_evaluation else result.to_dict()
+    return cast("dict[str, Any]", plain(content))
 
 
 def _estimates(results: EstimatesGiven) -> list[dict[str, Any]]:
@@ -205,14 +222,17 @@ def _estimates(results: EstimatesGiven) -> list[dict[str, Any]]:
             (where.at(place), "", estimates) for place, estimates in enumerate(results)
         ]
     for name, _, estimates in titled:
-        if not isinstance(estimates, Estimates):
+        if not isinstance(estimates, (Estimates, Stored)):
             what = " or a list of several," if name is where else ""
             raise ArgumentTypeError(
                 f"must be the result of {call('estimate')},{what} not "
                 f"{checks.shown(estimates)}",
                 argument=name,
             )
-    return [estimates.to_dict(title) for _, title, estimates in titled]
+    return [
+        each.content if isinstance(each, Stored) else each.to_dict(title)
+        for _, title, each in titled
+    ]
 
 
 def write_report(contents: Contents, path: str | os.PathLike[str]) -> Path:

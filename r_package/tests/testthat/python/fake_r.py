@@ -706,11 +706,11 @@ def __getattr__(name):
     return _recorded(name, getattr(_r, name))
 
 
-def report(coded, path, parts, options):
+def report(coded, path, **others):
     """Write what was sent."""
     if not _replaced:
-        return _r.report(coded, path, parts, options)
-    sent = json.dumps([coded, parts, options]).replace("NaN", "null")
+        return _r.report(coded, path, **others)
+    sent = json.dumps([coded, others]).replace("NaN", "null")
     Path(path).write_text(sent, encoding="utf-8")
     return boundary(lambda: path)()
 

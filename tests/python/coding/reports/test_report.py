@@ -302,14 +302,13 @@ def test_r_s_rows_of_fields_that_were_sorted_are_refused(
         "run": json.dumps(coded.run),
         "stats": dataclasses.asdict(coded.stats),
     }
-    parts = {"validation": None, "estimates": [], "robustness": None}
-    options = {"title": None, "texts": True, "n_examples": 3}
+    options = {"texts": True, "n_examples": 3}
     path = str(tmp_path / "r.json")
     sorted_rows = {**given, "texts": texts[::-1]}
-    status = _r.report(sorted_rows, path, parts, options)
+    status = _r.report(sorted_rows, path, **options)
     assert "before rows are sorted" in status["message"]
     assert not list(tmp_path.iterdir())
-    assert _r.report(given, path, parts, options)["value"] == path
+    assert _r.report(given, path, **options)["value"] == path
 
 
 def test_without_matplotlib_a_note_says_what_is_missing(
