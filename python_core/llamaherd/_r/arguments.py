@@ -32,11 +32,7 @@ _CLASS = ".class"
 
 
 class Unreadable:
-    """A value of R without a counterpart in Python, such as NA: no check accepts it.
-
-    Args:
-        text: The value, as errors show it.
-    """
+    """A value of R without a counterpart in Python, such as NA: no check accepts it."""
 
     __slots__ = ("_text",)
 
@@ -125,18 +121,10 @@ def frame(
     text: str | None = None,
     mean: str | None = None,
 ) -> ColumnsOfR:
-    """Return a data frame, whose column of labels is categorical if it has levels.
+    """Return a data frame, whose column `label` is categorical if it has `levels`.
 
-    Args:
-        content: Columns by name.
-        label: Name of the column of labels.
-        levels: Levels of this column.
-        ordered: True if the levels are ordered.
-        book: Codebook of the labels, as JSON.
-        names: All labels; empty if unknown.
-        probs: Columns of the probabilities of `names`; empty if unknown.
-        text: Column of texts.
-        mean: Column of the expected values of labels that are numbers.
+    `names` are all labels, `book` is their codebook as JSON, and `probs` and `mean` are
+    the columns of their probabilities and expected values.
     """
     columns = ColumnsOfR(content)
     columns.codebook = None if book is None else codebook(book)
@@ -175,16 +163,10 @@ def coded(
     original: Mapping[str, Any] | None = None,
     **fields: Any,  # noqa: ANN401 - of `Coded.of_record`
 ) -> CodedOfR:
-    """Return coded texts.
+    """Return coded texts; without labels only their record, the JSON `run`, is used.
 
-    Args:
-        text: Name of the column of texts.
-        texts: Texts; None for missing texts.
-        run: Record of the coding, as JSON.
-        columns: Columns by role. Positions of quotes are those of R.
-        stats: Statistics; numbers of R are doubles.
-        original: The model's own labels, as coded texts.
-        fields: Labels and what belongs to them; without labels only the record is used.
+    `columns` are values by role, with R's positions of quotes. `original` are the model's
+    own labels, if these were recalibrated.
     """
     values = dict(columns or {})
     for role, offset in zip(PLACE, (1, 0), strict=True):

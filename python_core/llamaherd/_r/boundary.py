@@ -52,8 +52,7 @@ def boundary(function: Callable[_P, object]) -> Callable[_P, Status]:
 def unrecorded(function: Callable[_P, object]) -> Callable[_P, Status]:
     """Decorate a function like `boundary`, but without recording warnings.
 
-    Recording changes the state of the whole process, so that a function that R calls
-    while a job records the warnings of its own thread must not do so.
+    Recording changes the state of the process, in which a job's thread may record already.
     """
 
     @functools.wraps(function)
@@ -151,8 +150,7 @@ def _from_one(step: Step) -> Step:
 def known_type(error: Exception) -> str:
     """Return the name of the most specific error class that R knows.
 
-    An error of the file system without its own class, such as the error of a full disk,
-    is an OSError.
+    Of an error of the file system, this is the builtin class, perhaps OSError itself.
     """
     if isinstance(error, (lh.LlamaHerdError, ValueError, TypeError)):
         for cls in type(error).__mro__:
@@ -185,10 +183,9 @@ def cleaned(value: Any) -> Any:  # noqa: ANN401 - plain data
 
 
 def given_prompts(prompts: Sequence[Any], *, chat: bool = False) -> list[Any]:
-    """Convert prompts from R to the prompts of a call.
+    """Convert prompts of R, where None is missing, to the prompts of a call.
 
-    None marks a missing prompt. A missing prompt is replaced by a prompt that fails
-    without any effect on other prompts. R adds the reason to the error.
+    A missing prompt becomes one that fails alone; R adds the reason to the error.
     """
     missing: object = Refused("the prompt is missing") if chat else []
     return [missing if prompt is None else prompt for prompt in prompts]

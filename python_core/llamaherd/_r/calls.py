@@ -25,13 +25,9 @@ def model_start(
     prompts: Sequence[Any],
     options: Mapping[str, Any],
 ) -> lh.Job[Any]:
-    """Start a call that runs a model. A missing prompt (None) fails.
+    """Start a call of `task`, a name such as "generate" or "embed".
 
-    Args:
-        task: "generate", "classify", "score", "perplexity" or "embed".
-        host: Context, or a model for embeddings.
-        prompts: Texts or token ids; with the option `chat`, texts or lists of messages.
-        options: Arguments of the task's function, see also the functions below.
+    `options` are arguments of the task's function, see also the functions below.
     """
     texts = given_prompts(prompts, chat=bool(options.get("chat")))
     if task == "generate":
@@ -50,12 +46,8 @@ def _start_generate(
 ) -> lh.Job[Any]:
     """Start to generate.
 
-    Args:
-        context: Context.
-        texts: Prompts that can be submitted.
-        prompts: Prompts as R sent them.
-        options: Arguments of `start_parallel`; `sampling`, fields of SamplingParams;
-            `each`, fields with a value per prompt; `hash` and `clean`, see `Display`.
+    Among the options are fields of SamplingParams: `sampling`, those of all prompts, and
+    `each`, those with a value per prompt; `hash` and `clean` are for `Display`.
     """
     sampling, by_prompt = dict(options.pop("sampling")), dict(options.pop("each"))
     has_hash = checks.flag("hash", options.pop("hash"))

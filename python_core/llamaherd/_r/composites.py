@@ -238,16 +238,8 @@ def recalibrate(
 ) -> Part:
     """Recalibrate labels and return the new columns and the record.
 
-    Args:
-        columns: Used columns of the data frame.
-        gold: Sample, or N codes.
-        coded: `label`, `text`: names of columns. `probs`: columns of probabilities in the
-            order of the labels, or None. `roles`: columns by role. `ordered`: whether the
-            labels are ordered. `run`: JSON or None.
-        options: Other arguments of `recalibrate`.
-
-    Warns:
-        UserWarning: See `recalibrate`.
+    `coded` has the names of columns: `label`, `text`, `probs` in the order of the labels,
+    `roles` by role; and `ordered`, and `run` as JSON.
     """
     model = coded_of(
         columns,

@@ -132,11 +132,7 @@ def table(
 ) -> Part:
     """Return a table of n rows from vectors with names.
 
-    Args:
-        columns: The vectors.
-        n: Number of rows.
-        cls: Class of the data frame without its prefix "llamaherd_"; "" for none.
-        attributes: Its attributes.
+    A class `cls` of the data frame, without its prefix "llamaherd_", has `attributes`.
     """
     part = {"type": "table", "columns": list(columns), "n": n}
     return attributed(part, cls, **attributes) if cls else part
@@ -193,12 +189,8 @@ def table_of(
 ) -> Part:
     """Return a table from a mapping, an object or a tuple of cells per row.
 
-    Args:
-        rows: The rows.
-        columns: Names of the columns, perhaps as words of a text; those of the first row
-            by default.
-        cls: As in `table`.
-        numbers: Names of columns that are numbers in this table only.
+    The names of columns may be words of a text; without any they are those of the first
+    row. `numbers` are columns that are numbers in this table only.
     """
     all_rows = list(rows)
     first = all_rows[0] if all_rows else ()
@@ -241,13 +233,7 @@ def part_of(content: Any) -> Part:  # noqa: ANN401 - see below
 
 
 def fields(record: object, names: str, **renamed: str) -> dict[str, Part]:
-    """Return attributes of an object as parts, see `part_of`.
-
-    Args:
-        record: The object.
-        names: Names of attributes, separated by spaces.
-        renamed: Further attributes, by their names in R.
-    """
+    """Return attributes of an object as parts; `renamed` ones by their names in R."""
     attributes = {**{name: name for name in names.split()}, **renamed}
     return {name: part_of(getattr(record, field)) for name, field in attributes.items()}
 
@@ -267,16 +253,11 @@ def r_object(
     is_fixed: bool = False,
     numbers: Mapping[str, float] | None = None,
 ) -> Part:
-    """Return an object of an R class.
+    """Return an object of an R class, named without its prefix "llamaherd_".
 
-    Args:
-        cls: Class without its prefix "llamaherd_".
-        parts: Elements by name, see `part_of`; as.data.frame() returns the first table.
-        page: The printed text; its first line gets the name of R's class.
-        json: Content for later calls of Python. R then refuses edits of the elements.
-        is_fixed: True if R also refuses edits without `json`.
-        numbers: Elements before `parts` that are single numbers. One vector takes R much
-            less time than a part each.
+    as.data.frame() returns the first table of `parts`. The first line of `page` gets the
+    name of R's class. With `json`, content for later calls, R refuses edits of elements.
+    `numbers` come before `parts`, in one vector, which takes less time than parts.
     """
     name = f"llamaherd_{cls}"
     return {

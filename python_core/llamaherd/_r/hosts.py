@@ -74,9 +74,7 @@ def _of_argument(error: lh.BadArgumentError) -> lh.BadArgumentError:
 class StartWork:
     """Work of a `Job`: starts a server or a cluster, which may take minutes.
 
-    Args:
-        start: Function that starts it. Its argument `is_cancelled` is a function
-            that returns True after `cancel`.
+    The argument `is_cancelled` of `start` is a function: True after `cancel`.
     """
 
     problem = ""
@@ -91,12 +89,7 @@ class StartWork:
         self._is_cancelled = True
 
     def run(self) -> Any:  # noqa: ANN401 - a cluster or a server
-        """Start; return None if the start of a server was cancelled.
-
-        Raises:
-            ServerError: The server did not start.
-            ClusterError: The cluster did not start.
-        """
+        """Start; return None if the start of a server was cancelled."""
         try:
             return self._start(is_cancelled=lambda: self._is_cancelled)
         except lh.ServerError:
@@ -182,14 +175,8 @@ def remote_start(
 ) -> lh.Job[remote.RemoteServer | None]:
     """Start a server; the job returns the running server of this name, if any.
 
-    Args:
-        model: One or more models, see `start_server`.
-        lora: As in `start_server`.
-        name: As in `start_server`.
-        port: As in `start_server`.
-        stay: As in `start_server`.
-        sizes: Options of `llamaherd serve` by name, None and "auto" for those not set.
-        settings: Values of its option `--set` by name.
+    `sizes` are options of `llamaherd serve`, None and "auto" for those not set, and
+    `settings` are values of its option `--set`.
     """
     if isinstance(model, list) and len(model) == 1:
         model = model[0]

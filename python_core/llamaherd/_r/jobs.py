@@ -161,16 +161,10 @@ def _nothing() -> None:
 def call_start(
     name: str, arguments: Mapping[str, Any] | Sequence[Any], version: str = ""
 ) -> dict[str, Any]:
-    """Start the call of a function that R knows by its name.
+    """Start the call of a function that R knows by its name, see `function_of`.
 
-    Args:
-        name: Name of the function, see `function_of`.
-        arguments: Its arguments by name, as `converted` reads them, and in `settings`
-            further ones of `annotate`; or its arguments in their order, as `read` does.
-        version: Version of R.
-
-    Returns:
-        `job`; `journal`, the path of its journal, or None.
+    Arguments by name are read by `converted`, and may have more in `settings`; those in
+    their order are read by `read`. The result is `job`, and `journal`, a path or None.
     """
     function = function_of(name)
     ordered: list[Any] = []
@@ -196,12 +190,9 @@ _door = functools.cache(door)
 
 
 def model_start(*arguments: Any) -> Status:  # noqa: ANN401 - see `calls.model_start`
-    """Start a call that runs a model, and wait for a short time.
+    """Start a call that runs a model, and wait for a short time for its `result`.
 
     Most calls of a loop of single prompts end meanwhile, and each call from R takes time.
-
-    Returns:
-        `job`; `result`, the status of `job_result`, if the call has ended.
     """
     status = _door("model_start")(*arguments)
     if not status["ok"]:
@@ -241,11 +232,9 @@ def _collected(job: lh.Job[Any]) -> Any:  # noqa: ANN401 - a part, or plain data
 
 @unrecorded
 def job_wait(job: lh.Job[Any], timeout_s: float) -> Status:
-    """Wait until a job of any type ends, for at most `timeout_s` seconds.
+    """Wait until a job ends, for at most `timeout_s`; return its progress.
 
-    Returns:
-        `done`; `problem`, a problem of the journal that is reported now, or ""; and the
-        fields of `JobProgress`.
+    `problem` is a problem of the journal that is reported now, or "".
     """
     done = job.wait(timeout_s)
     progress = job.progress

@@ -56,12 +56,7 @@ _MARKERS = re.compile(
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Display:
-    """Form of the results of a call that generates text.
-
-    Attributes:
-        prompts: Prompts, if the results have their hashes; None for results without.
-        clean: True if answers lose markers of chat templates and space at their ends.
-    """
+    """Form of answers: with hashes of these prompts, if any; `clean` without markers."""
 
     prompts: Sequence[Any] | None
     clean: bool
@@ -76,10 +71,9 @@ def _(job: lh.Job[Any]) -> dict[str, lh.Job[Any]]:
 
 
 def job_result(job: lh.Job[Any]) -> Any:  # noqa: ANN401 - results of any call
-    """Wait until a job ends; return its results in the form of `forms`.
+    """Wait until a job ends; return its results, with all failed prompts, as a part.
 
-    For every value of `on_error`, the results contain the failed prompts. R itself raises
-    the error about failed prompts, with indices from 1.
+    R itself raises the error about failed prompts, with indices from 1.
     """
     try:
         results = job.results()

@@ -61,14 +61,8 @@ def validate(  # noqa: PLR0917 - R's arguments
 ) -> lh.types.Validation:
     """Validate labels.
 
-    Args:
-        data: Columns that are used.
-        gold: Gold sample; a list of codes for each of `coders`; None for columns of
-            `data`, which the option `truth` names.
-        coders: Names of the coders, if `gold` is a list.
-        levels: All labels, None for those of the data or of `known`.
-        known: Levels of factors.
-        options: Arguments of `validate`; those left out have their defaults.
+    `gold` is a sample, a list of codes for each of `coders`, or None for the columns that
+    the option `truth` names. `known` are levels of factors, used without `levels`.
     """
     if coders is not None:
         check_names(coders)
