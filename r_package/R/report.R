@@ -142,7 +142,10 @@ coded_for_report <- function(x) {
       }
     ))
   }
-  c(coded_for_python(x, labels_for_report(x, coding)), list(original = original_labels(x)))
+  c(
+    coded_for_python(x, labels_for_report(x, coding)),
+    list(original = original_labels(x))
+  )
 }
 
 # Returns the model's own labels and probabilities; NULL if `x` has them.

@@ -52,7 +52,7 @@ def boundary(function: Callable[_P, object]) -> Callable[_P, Status]:
 def unrecorded(function: Callable[_P, object]) -> Callable[_P, Status]:
     """Decorate a function like `boundary`, but without recording warnings.
 
-    Recording changes the state of the process, in which a job's thread may record already.
+    Recording changes the state of the process, in which a job's thread may also record.
     """
 
     @functools.wraps(function)
