@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 _REST = "a number of tokens or a"
+_TOGETHER = "cannot be given together: the constraint decides where an answer ends"
 # A call that fails, the message in Python, the message in R.
 _CASES: list[tuple[Callable[[], object], str, str]] = [
     (
@@ -48,6 +49,11 @@ _CASES: list[tuple[Callable[[], object], str, str]] = [
         lambda: SamplingParams(choices=3),  # type: ignore[arg-type]
         "choices must be a list of texts, not 3 (int)",
         "`choices` must be a list of texts, not 3",
+    ),
+    (
+        lambda: SamplingParams(regex="a", min_tokens=2),
+        f"min_tokens and regex {_TOGETHER}",
+        f"`min_tokens` and `regex` {_TOGETHER}",
     ),
     (
         lambda: checks.stop_texts("stop", {"a": 1}),
