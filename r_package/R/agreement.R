@@ -31,10 +31,11 @@
 #' @param ... Codes: a coded [gold_sample()]; a data frame or matrix with one column per coder; or
 #'   one vector per coder. Codes can be factors, text or numbers; NA, blank text and `"NA"` are
 #'   missing codes. Numbers and logical values are compared by their text, so that 1 equals `"1"`;
-#'   texts that differ only in case or spaces cause an error, as do columns of identifiers, columns
-#'   of the same name, infinite numbers, and codes that no other coder uses. If the texts of a
-#'   sample may have several labels, two coders agree on a text if they gave it the same set of
-#'   labels, or if neither gave it a label; [validate()] computes the agreement on each label.
+#'   texts that differ only in case or spaces cause an error, unless both are among the levels, as
+#'   do columns of identifiers, columns of the same name, infinite numbers, and codes that no other
+#'   coder uses. If the texts of a sample may have several labels, two coders agree on a text if
+#'   they gave it the same set of labels, or if neither gave it a label; [validate()] computes the
+#'   agreement on each label.
 #' @param scale Scale of measurement, which defines distances between codes: `"nominal"`,
 #'   `"ordinal"`, `"interval"` or `"ratio"`. NULL uses `"ordinal"` for ordered factors, ordinal
 #'   codebooks and samples with ordered labels, and `"nominal"` otherwise.

@@ -181,7 +181,7 @@ def _of_labels(
         krippendorff_alpha(codes, scale=scale, levels=levels),
     ]
     if len(columns) == 2:
-        measures.append(cohen_kappa(*columns, levels=levels))
+        measures.append(cohen_kappa(codes, levels=levels))
     return [
         _row(part, COEFFICIENTS[measure.name].title, measure.value, measure.n_units)
         for measure in measures

@@ -350,6 +350,16 @@ def test_agreement_of_labels_is_that_of_the_library(tmp_path: Path) -> None:
         assert shown["rows"][0]["codes"] == {"a": "Sports", "b": "Sports", "c": "Money"}
 
 
+def test_labels_and_texts_that_differ_only_in_case_are_compared(tmp_path: Path) -> None:
+    book = lh.Codebook("?", ["IT", "it", "other"])
+    sheet = make_sheet({"text": TEXTS}, book, ("anna", "ben"), None)
+    with closing(Desk(sheet, tmp_path / "codes")) as desk:
+        for i, codes in enumerate([("IT", "IT"), ("IT", "it")]):
+            for coder, code in zip(("anna", "ben"), codes, strict=True):
+                desk.code(coder, i, code)
+        assert figures(desk)["all coders", "percent agreement"] == 0.5
+
+
 def test_agreement_of_other_types(tmp_path: Path) -> None:
     scale = lh.Codebook("?", lh.number_scale(0, 10))
     several = lh.Codebook("?", ["a", "b"], type="multiple")

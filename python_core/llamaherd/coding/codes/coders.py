@@ -93,12 +93,19 @@ def check_spelling(columns: Sequence[Iterable[Any]], labels: Iterable[Any]) -> N
         raise ArgumentError(
             f"has {count_of(n, 'code')} {checks.quoted(code)}, which is no label: did "
             f"you mean {checks.quoted(label)}? Correct the codes. If it is a label that "
-            "the model never gave, declare all labels "
-            f"({words().argument('gold_sample', 'names')}, {call('validate')} an "
-            "argument for labels, a categorical column its categories)",
+            f"the model never gave, {declare_labels()}",
             argument="gold",
             code="unknown_choice",
         )
+
+
+def declare_labels() -> str:
+    """Return the advice to name all labels, and the ways to do so."""
+    return (
+        f"declare all labels ({words().argument('gold_sample', 'names')}, "
+        f"{call('validate')} and functions of agreement an argument for labels or "
+        "levels, a categorical column its categories)"
+    )
 
 
 def _letters(text: str) -> str:

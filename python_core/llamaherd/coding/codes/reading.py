@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from llamaherd.coding.codes.cells import form_of, is_nothing, number_in, plain
+from llamaherd.coding.codes.coders import declare_labels
 from llamaherd.engine.core import checks
 from llamaherd.engine.core.errors import ArgumentError
 
@@ -37,6 +38,7 @@ def read(
     columns: Sequence[Sequence[Any]],
     names: Sequence[Any] = (),
     *,
+    distinct: Iterable[object] = (),
     argument: Name = "codes",
 ) -> Reading:
     """Convert columns of codes to one type.
@@ -45,7 +47,8 @@ def read(
     "1", "1.0"), the same truth value, or the same text in Unicode form NFC. A text such
     as "TRUE" is a truth value if all texts of its column are truth values. True is equal
     to the number 1 if all numbers are 0 or 1. Missing values, blank texts and texts for
-    missing values (NA, N/A, NaN) are not codes, unless they are among `names`.
+    missing values (NA, N/A, NaN) are not codes, unless they are among `names`. Texts that
+    differ only in case are different labels if both are among `names` or `distinct`.
     """
     names = [label for name in names if form_of(_text(label := plain(name, argument)))]
     known = {_text(name): name for name in names}
@@ -72,7 +75,7 @@ def read(
             first = seen.setdefault(key, value)
             if isinstance(first, str) and key not in known and not isinstance(value, str):
                 seen[key] = value  # prefer a number to its text
-    _check_spelling(seen, known, argument)
+    _check_spelling(seen, known, {*known, *map(str, distinct)}, argument)
     values = _in_one_form(seen)
     return Reading(
         columns=[
@@ -262,12 +265,14 @@ def _in_one_form(seen: dict[str, Any]) -> dict[str, Any]:
     return {key: _text(value) for key, value in seen.items()}
 
 
-def _check_spelling(seen: dict[str, Any], known: dict[str, Any], argument: Name) -> None:
+def _check_spelling(
+    seen: dict[str, Any], known: dict[str, Any], distinct: set[str], argument: Name
+) -> None:
     by_form: dict[str, str] = {}
     for key in seen:  # known labels come first
         form = form_of(key)
         other = by_form.setdefault(form, key)
-        if other == key or (key in known and other in known):
+        if other == key or {key, other} <= distinct:
             continue
         if other in known:
             more = f" and {len(known) - _SHOWN} more" if len(known) > _SHOWN else ""
@@ -281,8 +286,7 @@ def _check_spelling(seen: dict[str, Any], known: dict[str, Any], argument: Name)
         raise ArgumentError(
             f"has {checks.quoted(other)} and {checks.quoted(key)}, "
             "which differ only in case, whitespace or number format: did you mean "
-            f"{other!r} in both cases? If they are two labels, pass all labels, "
-            "including these two",
+            f"{other!r} in both cases? If they are two labels, {declare_labels()}",
             argument=argument,
         )
 

@@ -18,6 +18,7 @@ from llamaherd.coding.estimation.estimate import estimate
 from llamaherd.coding.estimation.estimates import TITLES
 from llamaherd.coding.gold.population import match_sample
 from llamaherd.coding.statistics.many_coders import krippendorff_alpha
+from llamaherd.coding.statistics.ratings import CodesByCoder
 from llamaherd.engine.core.caller import warn_caller
 from llamaherd.engine.core.errors import ArgumentError
 from llamaherd.engine.core.phrases import (
@@ -296,7 +297,7 @@ def _shares(labels: Sequence[str | None], codebook: Codebook) -> list[float]:
 def _alpha(labels: Sequence[Sequence[str | None]], codebook: Codebook) -> float | None:
     scale = codebook.kind.measured
     levels = None if codebook.kind.is_several else codebook.names
-    alpha = krippendorff_alpha(labels, scale=scale, levels=levels).value
+    alpha = krippendorff_alpha(CodesByCoder(labels), scale=scale, levels=levels).value
     return None if math.isnan(alpha) else alpha
 
 

@@ -16,9 +16,12 @@ from llamaherd.coding.statistics.intervals import (
     level_of,
     mean_of_parts,
     share,
-    warn_of_bootstrap,
 )
-from llamaherd.coding.statistics.ratings import ratings_of, unit_weights_of
+from llamaherd.coding.statistics.ratings import (
+    CodesByCoder,
+    ratings_of,
+    unit_weights_of,
+)
 from llamaherd.coding.statistics.uncertainty import UnitStatistic, are_equal, heaviest
 
 if TYPE_CHECKING:
@@ -128,16 +131,14 @@ def accuracy_of(
     labels: Sequence[Hashable] | None = None,
     unit_weights: Sequence[float] | Floats | None = None,
     level: float = LEVEL,
-    n_bootstrap: int | None = None,
-    seed: int | None = None,
     several: bool = False,
 ) -> Accuracy:
     """Compute the accuracy of labels against human codes; units with None are left out.
 
-    With `several` codes are tuples of labels, each of which is present or absent.
+    Labels and codes have one type, as `CodesByCoder`. With `several` they are tuples of
+    labels, each of which is present or absent.
     """
     level_of(level)
-    warn_of_bootstrap(n_bootstrap, seed)
     ratings, names, member = _members(predicted, truth, labels, several=several)
     weights = unit_weights_of(unit_weights, ratings.indices.shape[1])
     used = (ratings.indices >= 0).all(axis=0) & (weights > 0)
@@ -178,12 +179,14 @@ def _members(
     several: bool,
 ) -> tuple[Ratings, tuple[Hashable, ...], Flags]:
     """Return codes as indices, the k labels, and bool[q, k], labels in each code."""
+    codes = CodesByCoder([predicted, truth])
     if not several:
-        ratings = ratings_of([predicted, truth], labels)
+        ratings = ratings_of(codes, labels)
         return ratings, ratings.values, np.eye(len(ratings.values), dtype=bool)
-    ratings = ratings_of([predicted, truth])
+    ratings = ratings_of(codes)
     sets: Any = ratings.values
-    names = ratings_of([[label for code in sets for label in code]], labels, least=1)
+    labels_of_sets = CodesByCoder([[label for code in sets for label in code]])
+    names = ratings_of(labels_of_sets, labels, least=1)
     member = np.array([[name in code for name in names.values] for code in sets])
     shape = (len(sets), len(names.values))
     return ratings, names.values, member.astype(bool).reshape(shape)

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from llamaherd.coding.codes import read
 from llamaherd.coding.statistics.intervals import LEAST_SPREAD, LEVEL, level_of
 from llamaherd.coding.statistics.many_coders import (
     gwet_ac1,
@@ -21,9 +20,11 @@ from llamaherd.coding.statistics.many_coders import (
 )
 from llamaherd.coding.statistics.ratings import (
     Agreement,
+    CodesByCoder,
     ModelAndPerson,
     as_list,
     check_indexes,
+    codes_of_coders,
     ratings_of,
     unit_weights_of,
 )
@@ -77,7 +78,7 @@ def cohen_kappa(
             units.
     """
     level_of(level)
-    is_model = isinstance(first, ModelAndPerson)
+    is_model, is_read = (isinstance(first, t) for t in (ModelAndPerson, CodesByCoder))
     if second is None:
         both_coders = as_list("first", "must be a list of two lists of codes", first)
         if len(both_coders) != 2:
@@ -88,23 +89,22 @@ def cohen_kappa(
             )
         first, second = both_coders
     check_indexes([first, second])
-    coders = [
+    pair = [
         as_list("first", "must be a list of codes", first),
         as_list("second", "must be a list of codes", second),
     ]
-    if len(coders[0]) != len(coders[1]):
+    if len(pair[0]) != len(pair[1]):
         raise ArgumentError(
-            f"must have {len(coders[0])} units, as first has, not {len(coders[1])}",
+            f"must have {len(pair[0])} units, as first has, not {len(pair[1])}",
             argument="second",
         )
-    reading = read(coders, () if levels is None else levels)
-    levels = None if levels is None else reading.names
+    coders, levels = codes_of_coders(CodesByCoder(pair) if is_read else pair, levels)
     both = [
         (a, b, i)
-        for i, (a, b) in enumerate(zip(*reading.columns, strict=True))
+        for i, (a, b) in enumerate(zip(*coders, strict=True))
         if a is not None and b is not None
     ]
-    kept = [[a for a, _, _ in both], [b for _, b, _ in both]]
+    kept = CodesByCoder([[a for a, _, _ in both], [b for _, b, _ in both]])
     is_ordered = not (isinstance(weights, str) and weights == "none")
     ratings = ratings_of(kept, levels, "ordinal" if is_ordered else "nominal")
     w = unit_weights_of(unit_weights, len(coders[0]))[[i for _, _, i in both]]
@@ -250,7 +250,9 @@ class Coefficient:
 # In the order of tables. The key is `Agreement.name`.
 COEFFICIENTS = {
     "percent": Coefficient(
-        compute=lambda codes, how: percent_agreement(codes, **how.common),
+        compute=lambda codes, how: percent_agreement(
+            codes, levels=how.names, **how.common
+        ),
         title="percent agreement",
         is_of_pairs=True,
     ),

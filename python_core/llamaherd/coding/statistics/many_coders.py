@@ -248,6 +248,7 @@ def percent_agreement(
     *,
     kind: Kind = "pairs",
     tolerance: float = 0.0,
+    levels: Sequence[Hashable] | None = None,
     unit_weights: Sequence[float] | Floats | None = None,
     level: float = LEVEL,
 ) -> Agreement:
@@ -263,6 +264,8 @@ def percent_agreement(
         kind: "pairs" or "all", see above. For two coders both
             kinds give the same result.
         tolerance: Largest difference between two numbers that agree.
+        levels: All labels; None for the labels that occur. Labels that differ only in
+            case are two labels only if both are listed here.
         unit_weights: float[n], for example 1 / inclusion probability.
         level: Confidence level, see `intervals.share`.
 
@@ -272,7 +275,7 @@ def percent_agreement(
     """
     checks.choice("kind", kind, KINDS)
     checks.real("tolerance", tolerance, 0, 1e300)
-    ratings = ratings_of(codes, scale="interval" if tolerance else "nominal")
+    ratings = ratings_of(codes, levels, "interval" if tolerance else "nominal")
     weights = unit_weights_of(unit_weights, ratings.indices.shape[1])
     if kind == "all":
         complete = (ratings.indices >= 0).all(axis=0)

@@ -32,9 +32,9 @@ INTERVAL = "influences of units, t"  # method of most intervals
 
 
 class CodesByCoder(tuple[Sequence[Code], ...]):
-    """Codes whose rows are coders for certain, however few units they coded.
+    """Codes of one type, as `codes_of_coders` returns them: they are not read again.
 
-    `ratings_of` does not warn that coders and units may be exchanged.
+    Rows are coders for certain, however few units they coded.
     """
 
     __slots__ = ()
@@ -109,14 +109,10 @@ class Ratings:
             ) from None
 
 
-def ratings_of(
-    codes: Codes,
-    levels: Sequence[Hashable] | None = None,
-    scale: Scale = "nominal",
-    least: int = 2,
-) -> Ratings:
-    """Convert codes to indices of values, in the order of `levels`, or sorted."""
-    checks.choice("scale", scale, SCALES)
+def codes_of_coders(
+    codes: Codes, levels: Sequence[Hashable] | None = None, least: int = 2
+) -> tuple[CodesByCoder, tuple[Hashable, ...] | None]:
+    """Convert codes and their levels to one type; codes of one type are only checked."""
     must = "must be a list for each coder"
     if isinstance(codes, Mapping) or hasattr(codes, "columns"):
         raise ArgumentTypeError(
@@ -139,20 +135,32 @@ def ratings_of(
             f"{[len(row) for row in rows]}",
             argument="codes",
         )
-    is_certain = isinstance(codes, CodesByCoder)
-    if not is_certain and len(rows) > max(_MANY_CODERS, len(rows[0])):
+    known = None if levels is None else as_list("levels", "must be a list", levels)
+    if isinstance(codes, CodesByCoder):
+        return codes, None if known is None else tuple(known)
+    if len(rows) > max(_MANY_CODERS, len(rows[0])):
         warn_caller(
             f"The codes have {len(rows)} coders of {len(rows[0])} units: a row is a "
             "coder, and a column a unit. Transpose a table with a row per unit (codes.T)"
         )
-    known = [] if levels is None else as_list("levels", "must be a list", levels)
-    reading = read(rows, known)
-    rows = reading.columns
+    reading = read(rows, known or ())
+    return CodesByCoder(reading.columns), None if known is None else reading.names
+
+
+def ratings_of(
+    codes: Codes,
+    levels: Sequence[Hashable] | None = None,
+    scale: Scale = "nominal",
+    least: int = 2,
+) -> Ratings:
+    """Convert codes to indices of values, in the order of `levels`, or sorted."""
+    checks.choice("scale", scale, SCALES)
+    rows, levels = codes_of_coders(codes, levels, least)
     occurring = {code for row in rows for code in row if code is not None}
     values = (
         _ordered(occurring, scale)
         if levels is None
-        else _checked_levels(occurring, reading.names)
+        else _checked_levels(occurring, levels)
     )
     at = {value: i for i, value in enumerate(values)}
     indices = np.array(

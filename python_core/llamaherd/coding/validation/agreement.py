@@ -15,13 +15,18 @@ from llamaherd.coding.annotation.label_sets import (
     labels_in,
     none_of,
 )
-from llamaherd.coding.codes import check_comparable, check_names, names_of, read
+from llamaherd.coding.codes import check_comparable, check_names, names_of
 from llamaherd.coding.codes.coders import majority_of_sets
 from llamaherd.coding.gold.forms import sets_of
 from llamaherd.coding.sentences import number
 from llamaherd.coding.statistics.agreement import CoefficientSettings, cohen_kappa
 from llamaherd.coding.statistics.intervals import share, warn_of_bootstrap
-from llamaherd.coding.statistics.ratings import Agreement, CodesByCoder, ModelAndPerson
+from llamaherd.coding.statistics.ratings import (
+    Agreement,
+    CodesByCoder,
+    ModelAndPerson,
+    codes_of_coders,
+)
 from llamaherd.coding.statistics.uncertainty import mean
 from llamaherd.engine.core import checks
 from llamaherd.engine.core.errors import ArgumentError
@@ -316,18 +321,15 @@ def coder_agreement(
     scale = scale or "nominal"
     coders = coders or [""] * len(codes)
     check_names(coders, "codes")
-    names = names_of(known)
-    if len(set(map(len, codes))) == 1:
-        reading = read(codes, names if levels is None else levels)
-        check_comparable(
-            reading.columns,
-            coders,
-            reading.names,
-            are_measures=scale in ("interval", "ratio"),
-        )
-    if levels is None and names:
-        codes, levels = _among(codes, names, scale)
-    how = CoefficientSettings(names=levels, scale=scale, w=weights, level=level)
+    codes, names = codes_of_coders(
+        codes, names_of(known) or None if levels is None else levels
+    )
+    check_comparable(
+        codes, coders, names or (), are_measures=scale in ("interval", "ratio")
+    )
+    if levels is None and names is not None:
+        names = _with_others(names, codes, scale)
+    how = CoefficientSettings(names=names, scale=scale, w=weights, level=level)
     warn_of_bootstrap(n_bootstrap, seed)
     rows = {coefficient.name: coefficient for coefficient in how.of(codes)}
     kappas: dict[str, Agreement] = {}
@@ -337,7 +339,7 @@ def coder_agreement(
         if scale != "nominal":
             further = {"linear kappa": "linear", **further}
         kappas |= {
-            name: cohen_kappa(codes, weights=w, levels=levels, **how.common)
+            name: cohen_kappa(codes, weights=w, levels=names, **how.common)
             for name, w in further.items()
             if w is not None
         }
@@ -356,18 +358,17 @@ def coder_agreement(
     )
 
 
-def _among(
-    codes: Sequence[Sequence[Code]], known: Sequence[Any], scale: Scale
-) -> tuple[list[list[Code]], list[Any]]:
-    """Read codes of known levels; return them, and all levels in their order."""
-    reading = read(codes, known)
-    seen = {code for column in reading.columns for code in column}
-    other = seen.difference(reading.names, [None])
+def _with_others(
+    names: tuple[Hashable, ...], codes: CodesByCoder, scale: Scale
+) -> tuple[Hashable, ...]:
+    """Return known levels in their order, then the other codes; none if it is a scale."""
+    seen = {code for column in codes for code in column}
+    other = seen.difference(names, [None])
     if other and scale != "nominal":
         raise ArgumentError(
             f"has the code {checks.shown(min(other, key=str))}, which is not among "
-            f"the ordered labels {', '.join(map(str, reading.names))}",
+            f"the ordered labels {', '.join(map(str, names))}",
             argument="codes",
             code="unknown_choice",
         )
-    return reading.columns, [*reading.names, *sorted(other, key=str)]
+    return (*names, *sorted(other, key=str))

@@ -76,9 +76,15 @@ def label_column_of(coded: Input, gold: Input, label: str | None) -> str | None:
 
 
 def answers_of(
-    coded: Input, label: str | None, prob: Input, names: Input, *, several: bool = False
+    coded: Input,
+    label: str | None,
+    prob: Input,
+    names: Input,
+    *,
+    gold: Input = None,
+    several: bool = False,
 ) -> ModelLabels:
-    """Read labels and probabilities from `coded`."""
+    """Read labels and probabilities from `coded`; `gold` may name the labels, too."""
     frame = getattr(coded, "frame", coded)
     if label is not None:
         labels = frames.column(frame, label, "label")
@@ -93,7 +99,9 @@ def answers_of(
     if several:
         labels = [None if is_missing(value) else value for value in labels]
     else:
-        reading = read([labels, declared], known, argument="coded")
+        reading = read(
+            [labels, declared], known, distinct=_names_in(gold), argument="coded"
+        )
         labels, known = reading.columns[0], reading.names
         declared = tuple(reading.columns[1])
     if names is not None:
@@ -222,7 +230,12 @@ def codes_of(gold: Input, truth: Input, coded: Input, answers: ModelLabels) -> C
 
 def in_one_form(answers: ModelLabels, codes: Codes) -> tuple[ModelLabels, Codes]:
     """Convert labels and codes so that equal values compare equal and have one type."""
-    reading = read([answers.labels, *codes.columns], answers.names, argument="gold")
+    reading = read(
+        [answers.labels, *codes.columns],
+        answers.names,
+        distinct=codes.names,
+        argument="gold",
+    )
     labels, *columns = reading.columns
     check_coders(labels, columns, codes.coders, [*reading.names, *codes.names])
     answers = replace(answers, labels=labels, names=reading.names)

@@ -124,7 +124,7 @@ def validate(
     label = label_column_of(coded, gold, label)
     _check_people(coded, gold, truth, label)
     are_sets = has_several(coded, gold) if several is None else several
-    answers = answers_of(coded, label, prob, labels, several=are_sets)
+    answers = answers_of(coded, label, prob, labels, gold=gold, several=are_sets)
     if scale is None:
         scale = scale_of(coded, gold, label)
         if scale == "nominal" and are_measured(answers.labels):

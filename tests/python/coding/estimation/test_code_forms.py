@@ -208,3 +208,54 @@ def test_labels_and_codes_that_are_written_differently_are_refused() -> None:
     frame["code"] = ["1"] * 60
     with pytest.raises(ValueError, match="labels and codes alike"):
         lh.estimate(frame, "code", prob="simple")
+
+
+CASES = ["IT", "it", "other"]  # two labels that differ only in case
+
+
+def of_cases() -> pd.DataFrame:
+    rows = {"text": [f"Text {i}." for i in range(60)], "label": CASES * 20}
+    return pd.DataFrame({**rows, "code": ["IT", "it", "it"] * 20})
+
+
+@pytest.mark.parametrize("way", ["labels", "categories", "sample", "sample of a column"])
+def test_declared_labels_may_differ_in_case_only(way: str) -> None:
+    """A list of labels, categories and a sample say which labels there are."""
+    frame = of_cases()
+    names = CASES if way == "sample" else []
+    gold = lh.gold_sample(frame, 60, text="text", label="label", names=names, seed=1)
+    gold = gold.with_codes([frame.code[row] for row in gold.rows], coder="anna")
+    gold = gold.with_codes([frame.label[row] for row in gold.rows], coder="ben")
+    if way == "labels":
+        found = lh.validate(frame, truth=["code"], labels=CASES)
+    elif way == "categories":
+        frame["label"] = pd.Categorical(frame.label, CASES)
+        found = lh.validate(frame, truth=["code"])
+    else:
+        found = lh.validate(frame, gold)
+        rows = lh.estimate(frame, gold).rows
+        assert {row.outcome for row in rows} == {*CASES}
+    assert found.labels == tuple(CASES)
+    assert found.accuracy.accuracy.value == pytest.approx(2 / 3)
+    assert found.model_agreement[0].value == pytest.approx(2 / 3)
+
+
+def test_labels_that_nobody_declared_do_not_differ_in_case_only() -> None:
+    with pytest.raises(ValueError, match=r"'IT' and 'it'.* declare all labels"):
+        lh.validate(of_cases(), truth="code")
+
+
+def test_sets_of_labels_may_differ_in_case_only() -> None:
+    labels = ["IT; other", "it", "IT", "it; other"] * 10
+    codes = ["IT; other", "it", "it", "it"] * 10
+    found = lh.validate(labels, [codes, codes], labels=CASES, several=True)
+    assert found.accuracy.accuracy.value == pytest.approx(1 / 2)
+    assert found.coder_agreement[0].value == pytest.approx(1)
+
+
+def test_levels_may_differ_in_case_only() -> None:
+    codes = [CASES * 10, ["IT", "it", "it"] * 10]
+    for function in (lh.percent_agreement, lh.cohen_kappa, lh.krippendorff_alpha):
+        assert 0 < function(codes, levels=CASES).value < 1
+    with pytest.raises(ValueError, match="declare all labels"):
+        lh.percent_agreement(codes)

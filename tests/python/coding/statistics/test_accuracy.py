@@ -399,8 +399,6 @@ def test_what_does_not_fit_is_refused() -> None:
         brier_score(np.zeros((1, 2)), [2])
     with pytest.raises(ValueError, match="threshold must be between 0 and 1"):
         for_people([0.5], 2)
-    with pytest.warns(UserWarning, match="n_bootstrap and seed have no effect"):
-        accuracy_of(["a", "b"], ["a", "b"], n_bootstrap=100)
     with pytest.raises(ValueError, match="accuracy must be between 0 and 1"):
         coverage_curve([0.5], [True]).threshold_for(90)
 
