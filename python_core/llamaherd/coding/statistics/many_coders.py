@@ -291,7 +291,7 @@ def percent_agreement(
         counts = ratings.counts
         n_codes = counts.sum(axis=1)
         complete = n_codes >= 2
-        hits = _pairs_alike(counts[complete])
+        hits = pairs_alike(counts[complete])
     measure = share(hits, weights[complete], level_of(level))
     return Agreement(
         name="percent",
@@ -351,7 +351,7 @@ def gwet_ac1(
         return agreement
     w = w / w.sum()
     alike = np.zeros(len(counts))
-    alike[paired] = _pairs_alike(counts[paired])
+    alike[paired] = pairs_alike(counts[paired])
     is_perfect = bool((alike[paired] == 1).all())
     w_paired = w[paired].sum()
     pa = 1.0 if is_perfect else float((w * alike).sum() / w_paired)
@@ -390,7 +390,7 @@ def gwet_ac1(
     )
 
 
-def _pairs_alike(counts: Floats) -> Floats:
+def pairs_alike(counts: Floats) -> Floats:
     """Return the share of agreeing pairs of codes in each unit, float64[n]."""
     n_codes = counts.sum(axis=1)
     return np.asarray((counts * (counts - 1)).sum(axis=1) / (n_codes * (n_codes - 1)))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections import Counter
 from dataclasses import dataclass, replace
 from itertools import combinations
 from typing import TYPE_CHECKING, Any
@@ -21,11 +20,13 @@ from llamaherd.coding.gold.forms import sets_of
 from llamaherd.coding.sentences import number
 from llamaherd.coding.statistics.agreement import CoefficientSettings, cohen_kappa
 from llamaherd.coding.statistics.intervals import share, warn_of_bootstrap
+from llamaherd.coding.statistics.many_coders import pairs_alike
 from llamaherd.coding.statistics.ratings import (
     Agreement,
     CodesByCoder,
     ModelAndPerson,
     codes_of_coders,
+    ratings_of,
 )
 from llamaherd.coding.statistics.uncertainty import mean
 from llamaherd.engine.core import checks
@@ -97,23 +98,19 @@ def ceiling_of(
     codes: Sequence[Sequence[Code]], labels: Sequence[Code], w: Floats, level: float
 ) -> Ceiling | None:
     """Return how often two people agree, and how often the model and a person agree."""
-    people, model, weights = [], [], []
-    for i, label in enumerate(labels):
-        of_text = [column[i] for column in codes if column[i] is not None]
-        m = len(of_text)
-        if label is None or m < 2:
-            continue
-        alike = sum(count * (count - 1) for count in Counter(of_text).values())
-        people.append(alike / (m * (m - 1)))
-        model.append(of_text.count(label) / m)
-        weights.append(w[i])
-    if not people:  # also None if only one person coded
+    ratings = ratings_of(CodesByCoder([labels, *codes]))
+    label, people = ratings.indices[0], replace(ratings, indices=ratings.indices[1:])
+    counts = people.counts
+    used = (label >= 0) & (counts.sum(axis=1) >= 2)
+    if not used.any():  # also None if only one person coded
         return None
-    a, b, v = np.array(people), np.array(model), np.array(weights)
+    counts, label, w = counts[used], label[used], w[used]
+    alike = pairs_alike(counts)
+    like_model = counts[np.arange(len(label)), label] / counts.sum(axis=1)
     return Ceiling(
-        people=share(a, v, level),
-        model=share(b, v, level),
-        difference=mean(b - a, v, level),
+        people=share(alike, w, level),
+        model=share(like_model, w, level),
+        difference=mean(like_model - alike, w, level),
     )
 
 
@@ -291,6 +288,13 @@ class CoderAgreement:
         return "\n".join(lines)
 
 
+_QUADRATIC = {"weighted kappa": "quadratic kappa"}  # beside one with other weights
+_ORDER = (
+    *("percent", "kappa", "linear kappa", "quadratic kappa", "weighted kappa"),
+    *("alpha", "ac1"),
+)
+
+
 def coder_agreement(
     codes: Sequence[Sequence[Code]],
     *,
@@ -331,26 +335,22 @@ def coder_agreement(
         names = _with_others(names, codes, scale)
     how = CoefficientSettings(names=names, scale=scale, w=weights, level=level)
     warn_of_bootstrap(n_bootstrap, seed)
-    rows = {coefficient.name: coefficient for coefficient in how.of(codes)}
-    kappas: dict[str, Agreement] = {}
-    if len(codes) == 2:
-        kappas["kappa"] = rows.pop("kappa")
-        further = {"weighted kappa": kappa_weights}
-        if scale != "nominal":
-            further = {"linear kappa": "linear", **further}
-        kappas |= {
-            name: cohen_kappa(codes, weights=w, levels=names, **how.common)
-            for name, w in further.items()
-            if w is not None
-        }
-        if "weighted kappa" in rows:
-            weighted = kappas.pop("weighted kappa", None)
-            kappas["quadratic kappa"] = rows.pop("weighted kappa")
-            kappas |= {} if weighted is None else {"weighted kappa": weighted}
-    rows = {"percent": rows.pop("percent"), **kappas, **rows}
+    rows = {
+        _QUADRATIC.get(coefficient.name, coefficient.name): coefficient
+        for coefficient in how.of(codes)
+    }
+    further = {
+        "linear kappa": None if scale == "nominal" else "linear",
+        "weighted kappa": kappa_weights,
+    }
+    rows |= {
+        name: cohen_kappa(codes, weights=of_kappa, levels=names, **how.common)
+        for name, of_kappa in further.items()
+        if len(codes) == 2 and of_kappa is not None
+    }
     return CoderAgreement(
         coefficients=tuple(
-            replace(coefficient, name=name) for name, coefficient in rows.items()
+            replace(rows[name], name=name) for name in _ORDER if name in rows
         ),
         level=level,
         scale=scale,

@@ -17,6 +17,7 @@ from llamaherd.coding import frames
 from llamaherd.coding.codes import is_missing, read, text_of
 from llamaherd.coding.sentences import number, table
 from llamaherd.coding.statistics import cohen_kappa
+from llamaherd.coding.statistics.many_coders import pairs_alike
 from llamaherd.coding.statistics.ratings import Ratings
 from llamaherd.engine.core import checks
 from llamaherd.engine.core.errors import ArgumentError
@@ -333,7 +334,7 @@ def _alpha(wide: _Wide) -> NominalAlpha:
     paired = sizes >= 2
     n = sizes[paired]
     shares = np.full(len(counts), math.nan)
-    shares[paired] = (counts * (counts - 1)).sum(axis=1)[paired] / (n * (n - 1))
+    shares[paired] = pairs_alike(counts[paired])
     is_complete = bool((sizes == len(wide.models)).all())
     return NominalAlpha(
         alpha=_of_counts(counts[paired], np.ones(len(n)) if is_complete else n - 1),
