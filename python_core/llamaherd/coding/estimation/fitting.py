@@ -61,6 +61,34 @@ class FitSettings:
             weights=self.weights,
         )
 
+    def checked(self) -> FitSettings:
+        """Check the settings, and return them with each method once."""
+        if isinstance(self.methods, str) or not self.methods:
+            raise ArgumentTypeError(
+                f"must be a list of {', '.join(METHODS)}", argument="methods"
+            )
+        for method in self.methods:
+            checks.choice("methods", method, METHODS)
+        checks.real("level", self.level, 1e-6, 1 - 1e-6)
+        checks.choice("target", self.target, TARGETS)
+        if self.clusters is not None and self.target == "texts":
+            raise ArgumentError(
+                f"requires {setting('target', 'population')}: only then texts are a "
+                "sample",
+                argument="cluster",
+            )
+        if self.clusters is not None and np.ptp(self.clusters) == 0:
+            raise ArgumentError(
+                "must have two values at least: all texts have one",
+                argument="cluster",
+                code="out_of_range",
+            )
+        if len(self.gold.rows) < 2:
+            raise ArgumentError(
+                "has fewer than two codes of the texts that are used", argument="gold"
+            )
+        return replace(self, methods=tuple(dict.fromkeys(self.methods)))
+
     @property
     def is_plain(self) -> bool:
         """True if the sample meets the assumptions of the original PPI++."""
@@ -77,49 +105,6 @@ class FitSettings:
         if self.weights is not None:
             return [notes.note("survey")]
         return [notes.note("texts" if self.target == "texts" else "clusters")]
-
-
-def settings_of(
-    gold: Codes,
-    *,
-    methods: Sequence[Method],
-    level: float,
-    target: Target,
-    clusters: Ints | None,
-    weights: Floats | None = None,
-) -> FitSettings:
-    """Check the settings of a call, and return them as `FitSettings`."""
-    if isinstance(methods, str) or not methods:
-        raise ArgumentTypeError(
-            f"must be a list of {', '.join(METHODS)}", argument="methods"
-        )
-    for method in methods:
-        checks.choice("methods", method, METHODS)
-    checks.real("level", level, 1e-6, 1 - 1e-6)
-    checks.choice("target", target, TARGETS)
-    if clusters is not None and target == "texts":
-        raise ArgumentError(
-            f"requires {setting('target', 'population')}: only then texts are a sample",
-            argument="cluster",
-        )
-    if clusters is not None and np.ptp(clusters) == 0:
-        raise ArgumentError(
-            "must have two values at least: all texts have one",
-            argument="cluster",
-            code="out_of_range",
-        )
-    if len(gold.rows) < 2:
-        raise ArgumentError(
-            "has fewer than two codes of the texts that are used", argument="gold"
-        )
-    return FitSettings(
-        gold=gold,
-        methods=tuple(dict.fromkeys(methods)),
-        level=level,
-        target=target,
-        clusters=clusters,
-        weights=weights,
-    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

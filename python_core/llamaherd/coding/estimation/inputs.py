@@ -12,7 +12,7 @@ from llamaherd.coding import frames
 from llamaherd.coding.annotation.label_sets import has_several, scale_of
 from llamaherd.coding.estimation import formulas
 from llamaherd.coding.estimation.design_checks import clusters_of, note_on_copies
-from llamaherd.coding.estimation.fitting import settings_of
+from llamaherd.coding.estimation.fitting import FitSettings
 from llamaherd.coding.estimation.notes import note
 from llamaherd.coding.estimation.outcomes import (
     checked_labels,
@@ -34,7 +34,6 @@ from llamaherd.engine.core.errors import ArgumentError, ArgumentTypeError
 
 if TYPE_CHECKING:
     from llamaherd.coding.estimation.estimates import Method
-    from llamaherd.coding.estimation.fitting import FitSettings
     from llamaherd.coding.estimation.outcomes import Outcome
     from llamaherd.coding.frames import Input
     from llamaherd.coding.gold.codes import Codes
@@ -119,14 +118,14 @@ class Inputs:
         self, methods: Sequence[Method], level: float, target: Target
     ) -> FitSettings:
         """Check the settings of estimates from these texts and codes."""
-        return settings_of(
-            self.used,
+        return FitSettings(
+            gold=self.used,
             methods=methods,
             level=level,
             target=target,
             clusters=self.clusters,
             weights=None if self.survey is None else self.survey[self.kept],
-        )
+        ).checked()
 
     @property
     def all_values(self) -> set[str]:
