@@ -13,14 +13,11 @@ import numpy as np
 from llamaherd.coding.pairs.bradley_terry import StrengthFit, fit_strengths
 from llamaherd.coding.pairs.design import ComparedPair, Design, PairDesign
 from llamaherd.coding.selection.measures import compare
-from llamaherd.coding.statistics import (
-    accuracy_of,
-    cohen_kappa,
-    gwet_ac1,
-    krippendorff_alpha,
-    sampling,
-)
+from llamaherd.coding.statistics import sampling
+from llamaherd.coding.statistics.accuracy import accuracy_of
+from llamaherd.coding.statistics.agreement import cohen_kappa
 from llamaherd.coding.statistics.intervals import student_quantile
+from llamaherd.coding.statistics.many_coders import gwet_ac1, krippendorff_alpha
 from llamaherd.coding.statistics.number_agreement import number_agreement
 from llamaherd.coding.statistics.ratings import ModelAndPerson
 from studies import Hit, Study, hit, labelled, part_codes

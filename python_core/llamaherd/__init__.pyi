@@ -62,10 +62,10 @@ from .coding.selection.examples import choose_examples as choose_examples
 from .coding.selection.robustness import robustness as robustness
 from .coding.selection.split import gold_part as gold_part
 from .coding.selection.split import gold_split as gold_split
-from .coding.statistics import cohen_kappa as cohen_kappa
-from .coding.statistics import gwet_ac1 as gwet_ac1
-from .coding.statistics import krippendorff_alpha as krippendorff_alpha
-from .coding.statistics import percent_agreement as percent_agreement
+from .coding.statistics.agreement import cohen_kappa as cohen_kappa
+from .coding.statistics.many_coders import gwet_ac1 as gwet_ac1
+from .coding.statistics.many_coders import krippendorff_alpha as krippendorff_alpha
+from .coding.statistics.many_coders import percent_agreement as percent_agreement
 from .coding.validation.dawid_skene import dawid_skene as dawid_skene
 from .coding.validation.reliability import (
     compute_confusion_matrices as compute_confusion_matrices,

@@ -24,8 +24,8 @@ from llamaherd._r.forms import (
     table_of,
     vector,
 )
-from llamaherd.coding import statistics
 from llamaherd.coding.codes import check_names, names_of
+from llamaherd.coding.statistics import calibration
 from llamaherd.coding.validation.agreement import CoderAgreement, coder_agreement
 from llamaherd.coding.validation.page import page_of
 from llamaherd.coding.validation.reliability import (
@@ -150,7 +150,7 @@ def coverage_curve(
     level: float,
 ) -> Part:
     """Return accuracy by coverage, as a table."""
-    curve = statistics.coverage_curve(
+    curve = calibration.coverage_curve(
         confidence, correct, unit_weights=weights, level=level
     )
     return _curve(curve, level)
@@ -164,8 +164,8 @@ def for_people(
 ) -> Part:
     """Return the rows, from 1, of the texts that people should code."""
     known = {name: np.array(curve[name], dtype=float) for name in _CURVE}
-    threshold = statistics.CoverageCurve(**known, n=0).threshold_for(accuracy, sure=sure)
-    rows = statistics.for_people(confidence, threshold)
+    threshold = calibration.CoverageCurve(**known, n=0).threshold_for(accuracy, sure=sure)
+    rows = calibration.for_people(confidence, threshold)
     return parts(rows=vector("integer", [row + 1 for row in rows]), threshold=threshold)
 
 
@@ -227,7 +227,7 @@ def _pairs(validation: lh.types.Validation) -> Part | None:
     return table_of(rows, ("first", "second", *_COEFFICIENT)) if rows else None
 
 
-def _curve(curve: statistics.CoverageCurve, level: float) -> Part:
+def _curve(curve: calibration.CoverageCurve, level: float) -> Part:
     """Return a curve as a table."""
     columns = [vector("number", getattr(curve, name), name) for name in _CURVE]
     n = len(curve.coverage)
@@ -240,7 +240,7 @@ def _curve(curve: statistics.CoverageCurve, level: float) -> Part:
     )
 
 
-def _bins(calibration: statistics.CalibrationError) -> Part:
+def _bins(calibration: calibration.CalibrationError) -> Part:
     """Return the bins of a reliability diagram."""
     rows = []
     for calibration_bin in calibration.bins:

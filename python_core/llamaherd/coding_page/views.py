@@ -7,12 +7,8 @@ from dataclasses import asdict
 from itertools import combinations
 from typing import TYPE_CHECKING, Any
 
-from llamaherd.coding.statistics import (
-    cohen_kappa,
-    krippendorff_alpha,
-    percent_agreement,
-)
-from llamaherd.coding.statistics.agreement import COEFFICIENTS
+from llamaherd.coding.statistics.agreement import COEFFICIENTS, cohen_kappa
+from llamaherd.coding.statistics.many_coders import krippendorff_alpha, percent_agreement
 from llamaherd.coding.statistics.ratings import CodesByCoder
 from llamaherd.coding.validation.unitizing import Unitizing
 from llamaherd.coding_page.results import exports

@@ -16,7 +16,7 @@ import numpy as np
 from llamaherd.coding import frames
 from llamaherd.coding.codes import is_missing, read, text_of
 from llamaherd.coding.sentences import number, table
-from llamaherd.coding.statistics import cohen_kappa
+from llamaherd.coding.statistics.agreement import cohen_kappa
 from llamaherd.coding.statistics.many_coders import pairs_alike
 from llamaherd.coding.statistics.ratings import Ratings
 from llamaherd.engine.core import checks

@@ -14,13 +14,13 @@ from llamaherd.coding.annotation.texts import Source
 from llamaherd.coding.codes import are_measured, number_in, text_of
 from llamaherd.coding.codes.coders import REMOVED, majority_codes
 from llamaherd.coding.frames import weights_of
-from llamaherd.coding.statistics import (
-    accuracy_of,
+from llamaherd.coding.statistics.accuracy import accuracy_of
+from llamaherd.coding.statistics.agreement import CoefficientSettings
+from llamaherd.coding.statistics.calibration import (
     brier_score,
     calibration_error,
     coverage_curve,
 )
-from llamaherd.coding.statistics.agreement import CoefficientSettings
 from llamaherd.coding.statistics.intervals import (
     LEVEL,
     Measure,
@@ -56,7 +56,7 @@ if TYPE_CHECKING:
     from llamaherd.coding.codes import Code
     from llamaherd.coding.frames import Input
     from llamaherd.coding.gold.codes import Codes
-    from llamaherd.coding.statistics import CalibrationError, CoverageCurve
+    from llamaherd.coding.statistics.calibration import CalibrationError, CoverageCurve
     from llamaherd.coding.statistics.number_agreement import NumberAgreement
     from llamaherd.coding.statistics.ratings import Flags, Floats, Scale
     from llamaherd.coding.validation.inputs import ModelLabels

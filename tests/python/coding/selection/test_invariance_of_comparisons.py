@@ -6,7 +6,11 @@ from typing import Any
 
 import numpy as np
 from llamaherd.coding.pairs import bradley_terry
-from llamaherd.coding.statistics import brier_score, calibration_error, coverage_curve
+from llamaherd.coding.statistics.calibration import (
+    brier_score,
+    calibration_error,
+    coverage_curve,
+)
 
 N = 60
 RNG = np.random.default_rng(3)

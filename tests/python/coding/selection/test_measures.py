@@ -11,7 +11,8 @@ from classified import labelled, part_codes
 from hypothesis import given
 from hypothesis import strategies as st
 from llamaherd.coding.selection import measures
-from llamaherd.coding.statistics import accuracy_of, cohen_kappa
+from llamaherd.coding.statistics.accuracy import accuracy_of
+from llamaherd.coding.statistics.agreement import cohen_kappa
 from llamaherd.coding.statistics.number_agreement import number_agreement
 
 if TYPE_CHECKING:

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from llamaherd.coding.statistics import (
-    accuracy_of,
+from llamaherd.coding.statistics.accuracy import accuracy_of
+from llamaherd.coding.statistics.calibration import (
     brier_score,
     calibration_error,
     coverage_curve,

@@ -13,14 +13,14 @@ import numpy as np
 import pandas as pd
 import pytest
 from irrCAC.raw import CAC
-from llamaherd.coding.statistics import (
-    cohen_kappa,
+from llamaherd.coding.statistics.agreement import cohen_kappa
+from llamaherd.coding.statistics.intervals import share_limits
+from llamaherd.coding.statistics.many_coders import (
+    _alpha,
     gwet_ac1,
     krippendorff_alpha,
     percent_agreement,
 )
-from llamaherd.coding.statistics.intervals import share_limits
-from llamaherd.coding.statistics.many_coders import _alpha
 from llamaherd.coding.statistics.ratings import CodesByCoder, ratings_of
 from same_results import same_results
 from sklearn.metrics import cohen_kappa_score

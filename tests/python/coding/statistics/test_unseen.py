@@ -5,12 +5,9 @@ from __future__ import annotations
 import llamaherd as lh
 import numpy as np
 import pytest
-from llamaherd.coding.statistics import (
-    accuracy_of,
-    cohen_kappa,
-    gwet_ac1,
-    krippendorff_alpha,
-)
+from llamaherd.coding.statistics.accuracy import accuracy_of
+from llamaherd.coding.statistics.agreement import cohen_kappa
+from llamaherd.coding.statistics.many_coders import gwet_ac1, krippendorff_alpha
 from llamaherd.coding.statistics.ratings import ModelAndPerson
 
 N, N_CODES = 4000, 100
