@@ -364,12 +364,7 @@ def limits_at(
     If few label errors were observed, one side of an interval is longer than the other.
     Another level multiplies each side by the ratio of the t quantiles, unless the side
     was cut at a bound of the range: shares are from 0 to 1, differences of shares from
-    -1 to 1.
-
-    Args:
-        columns: Columns of the rows of one method.
-        level: The other level.
-        own_level: Level of the limits in `columns`.
+    -1 to 1. `columns` are those of the rows of one method, with limits at `own_level`.
     """
     level_of(level)
     rows = {name: np.array(columns[name], dtype=float) for name in _NUMBERS}

@@ -41,17 +41,11 @@ TITLES = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Unfound:
-    """Units to which the model did not give a label, few of which show missed cases.
-
-    Attributes:
-        n_codes: Number of these units with codes.
-        n_cases: Number of these units whose code is the label.
-        share: Weighted share of these units among all units.
-    """
+    """Units to which the model did not give a label, few of which show missed cases."""
 
     n_codes: int
-    n_cases: int
-    share: float
+    n_cases: int  # Number of these units whose code is the label
+    share: float  # Weighted share of these units among all units
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,7 +53,6 @@ class LabelScores:
     """Precision, recall and F1 of one label.
 
     Attributes:
-        label: Label name.
         n_gold: Number of units that have the label by their human code.
         n_predicted: Number of units to which the model gave the label.
         share: Weighted share of units that have the label by their human code.
@@ -94,7 +87,6 @@ class Accuracy:
 
     Attributes:
         n: Number of units with both a label and a human code.
-        labels: The k labels.
         confusion: int64[k, k], counts of units: a row for each label of the model, a
             column for each human code; int64[0, 0] if units may have several labels.
         accuracy: Share of units whose label equals the human code; with several labels
@@ -105,7 +97,6 @@ class Accuracy:
         macro_recall: Mean recall over the same labels. A label that does not occur as a
             code has the recall 0.
         macro_f1: Mean F1 over the same labels.
-        per_label: Scores of each label.
         majority_label: Most frequent human label; a tuple if units may have several
             labels.
         majority_accuracy: Accuracy of a classifier that always gives the majority label.

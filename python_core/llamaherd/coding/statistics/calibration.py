@@ -35,21 +35,13 @@ _ROUNDING = 1e-9  # of shares of texts
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CalibrationBin:
-    """Bin of units with similar confidence, a point of a reliability diagram.
+    """Bin of units with similar confidence, a point of a reliability diagram."""
 
-    Attributes:
-        low: Smallest confidence in the bin.
-        high: Largest confidence in the bin.
-        confidence: Mean confidence.
-        accuracy: Share of units in the bin whose label is right.
-        weight: Weighted share of all units that are in this bin, in [0, 1].
-    """
-
-    low: float
+    low: float  # Smallest confidence
     high: float
-    confidence: float
+    confidence: float  # Mean confidence
     accuracy: Measure
-    weight: float
+    weight: float  # Weighted share of all units that are in this bin, in [0, 1]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,7 +54,6 @@ class CalibrationError:
             calibrated probabilities: about a third of sqrt(bins / n).
         overconfidence: Mean confidence minus accuracy.
         bins: Bins of about equal mass, ordered by confidence.
-        n: Number of units.
     """
 
     ece: float
@@ -220,14 +211,7 @@ class CoverageCurve:
         With the lowest threshold the model labels the most texts. The threshold is chosen
         on the same texts on which accuracy is measured, so that this accuracy is somewhat
         optimistic. With `sure`, the lower confidence limit must reach the requested
-        accuracy.
-
-        Args:
-            accuracy: Requested accuracy, in [0, 1].
-            sure: True if the lower confidence limit must reach `accuracy`.
-
-        Returns:
-            The threshold; infinity if no confidence suffices.
+        accuracy. The threshold is infinity if no confidence suffices.
         """
         checks.real("accuracy", accuracy, 0, 1)
         checks.flag("sure", sure)

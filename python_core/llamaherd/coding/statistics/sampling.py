@@ -295,20 +295,14 @@ def groups_of(labels: Iterable[str | None]) -> dict[str | None, str | None]:
 class LabelCheck:
     """Comparison of the labels of coded texts with the labels of all texts.
 
-    Attributes:
-        labels: The labels, or groups of many labels; None for texts without a label.
-        n_texts: Number of texts with each label.
-        n_coded: Number of coded texts with each label.
-        expected: Expected number of coded texts with each label in a simple random
-            sample.
-        p_value: Probability of at least the observed difference in a simple random
-        sample.
+    The expected numbers and the p value are those of a simple random sample.
     """
 
+    # The labels, or groups of many labels; None for texts without a label
     labels: tuple[str | None, ...]
     n_texts: tuple[int, ...]
     n_coded: tuple[int, ...]
-    expected: tuple[float, ...]
+    expected: tuple[float, ...]  # Expected numbers of coded texts
     p_value: float
 
     @property

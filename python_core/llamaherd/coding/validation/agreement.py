@@ -131,33 +131,22 @@ class Ceiling:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PairAgreement:
-    """Agreement of two coders.
+    """Agreement of two coders."""
 
-    Attributes:
-        first: Name of the first coder; the model is called "model".
-        second: Name of the second coder.
-        coefficients: Percent agreement and kappa; weighted kappa for ordered labels; with
-            several labels per text, means over the labels.
-    """
-
-    first: str
+    first: str  # Name of the first coder; the model is called "model"
     second: str
+    # Percent agreement and kappa; weighted kappa for ordered labels. With several labels
+    # per text, means over the labels
     coefficients: tuple[Agreement, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LabelAgreement:
-    """Agreement on whether texts have a label.
-
-    Attributes:
-        label: Name of the label.
-        model: Coefficients between the model and the human majority.
-        people: Coefficients between the human coders; () for a single coder.
-    """
+    """Agreement on whether texts have a label."""
 
     label: Hashable
-    model: tuple[Agreement, ...]
-    people: tuple[Agreement, ...]
+    model: tuple[Agreement, ...]  # Between the model and the human majority
+    people: tuple[Agreement, ...]  # Between the human coders; () for a single coder
 
 
 def as_sets(answers: ModelLabels, codes: Codes) -> tuple[ModelLabels, Codes]:
@@ -253,19 +242,12 @@ def mean_of(coefficients: Sequence[tuple[Agreement, ...]]) -> tuple[Agreement, .
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CoderAgreement:
-    """Coefficients of agreement.
-
-    Attributes:
-        coefficients: The coefficients.
-        level: Confidence level of their intervals.
-        scale: Scale of measurement.
-        is_weighted: True if units have different weights.
-    """
+    """Coefficients of agreement."""
 
     coefficients: tuple[Agreement, ...]
-    level: float
+    level: float  # Confidence level of their intervals
     scale: str
-    is_weighted: bool
+    is_weighted: bool  # True if units have different weights
 
     def __str__(self) -> str:
         n = max((coefficient.n_units for coefficient in self.coefficients), default=0)
@@ -315,8 +297,8 @@ def coder_agreement(
         scale: Scale; None for "nominal".
         levels: All codes in their order; None for those that occur.
         known: Levels of categorical codes, which may include further levels.
-        weights: Weights of units; None for equal weights.
-        kappa_weights: Weights of a further weighted kappa; None for none.
+        weights: Weights of units.
+        kappa_weights: Weights of a further weighted kappa.
         level: Confidence level.
         n_bootstrap: Removed, without effect.
         seed: Removed, without effect.

@@ -42,20 +42,13 @@ TITLES: dict[tuple[str, str], str] = {
 
 
 class MeasureRow(NamedTuple):
-    """Measure of a validation.
+    """Measure of a validation."""
 
-    Attributes:
-        part: Part of the validation, such as "accuracy" or "between people".
-        measure: Name of the measure.
-        label: Label or pair of coders; "" for a measure of all labels.
-        title: Title in a table; "" for measures of one label or one pair of coders.
-        number: Mapping with "value" and, if known, "low", "high" and "n" or "n_units".
-    """
-
-    part: str
+    part: str  # Part of the validation, such as "accuracy" or "between people"
     measure: str
-    label: str
-    title: str
+    label: str  # Label or pair of coders; "" for a measure of all labels
+    title: str  # In a table; "" for measures of one label or one pair of coders
+    # Mapping with "value" and, if known, "low", "high" and "n" or "n_units"
     number: Mapping[str, Any]
 
 

@@ -53,21 +53,13 @@ class ConfusionTables:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PairKappa:
-    """Cohen's kappa of two models.
-
-    Attributes:
-        model_a: Name of the first model.
-        model_b: Name of the second model.
-        kappa: Cohen's kappa; NaN if chance alone would give perfect agreement.
-        observed: Share of texts with the same label.
-        expected: Share of texts that would have the same label by chance.
-    """
+    """Cohen's kappa of two models."""
 
     model_a: str
     model_b: str
-    kappa: float
-    observed: float
-    expected: float
+    kappa: float  # NaN if chance alone would give perfect agreement
+    observed: float  # Share of texts with the same label
+    expected: float  # Share of texts that would have the same label by chance
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,12 +84,7 @@ class NominalAlpha:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reliability:
-    """Agreement of models.
-
-    Attributes:
-        cohen: Kappa of each pair of models; () for one model, or if not requested.
-        krippendorff: Alpha of all models; None if not requested.
-    """
+    """Kappa of each pair of models, and alpha of all; () and None if not requested."""
 
     cohen: tuple[PairKappa, ...]
     krippendorff: NominalAlpha | None
@@ -105,12 +92,7 @@ class Reliability:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class ModelComparison:
-    """Confusion tables and reliability of models.
-
-    Attributes:
-        confusion: Confusion tables; None if not requested.
-        reliability: Reliability; None if not requested.
-    """
+    """Confusion tables and reliability of models; None if not requested."""
 
     confusion: ConfusionTables | None
     reliability: Reliability | None
@@ -365,13 +347,7 @@ def compare_models(
     of_confusion: Mapping[str, Any] | None,
     of_reliability: Mapping[str, Any] | None,
 ) -> ModelComparison:
-    """Compare models by both functions, or by one of them.
-
-    Args:
-        annotations: See `compute_confusion_matrices`.
-        of_confusion: Arguments of `compute_confusion_matrices`; None to leave it out.
-        of_reliability: Arguments of `intercoder_reliability`; None to leave it out.
-    """
+    """Compare models by the functions whose arguments are given."""
     confusion = reliability = None
     if of_confusion is not None:
         confusion = compute_confusion_matrices(annotations, **of_confusion)

@@ -129,12 +129,9 @@ def _ratio(counts: Floats, part: Floats, whole: Floats) -> UnitStatistic:
 class Unitizing:
     """Krippendorff's alpha for unitizing of n texts, which form one continuum.
 
-    Overlapping units of one coder with the same label are treated as one unit.
-
-    Args:
-        coders: For each coder the units of each text; at least two coders.
-        lengths: Length of each text.
-        labels: Labels whose units are included; None for all labels.
+    Overlapping units of one coder with the same label are treated as one unit. `coders`
+    has the units of each text for each coder, `lengths` the length of each text; only
+    units with `labels` are included, or all.
     """
 
     def __init__(

@@ -33,21 +33,13 @@ COLUMNS = ("part", "measure", "label", "value", "low", "high", "n")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wrong:
-    """Text with a wrong model label.
+    """Text with a wrong model label."""
 
-    Attributes:
-        row: Index among all texts, from 0.
-        label: Label of the model.
-        truth: Label by the majority of people.
-        prob: Confidence of the model; NaN if unknown.
-        text: The text; None if unknown.
-    """
-
-    row: int
+    row: int  # Index among all texts, from 0
     label: Code
-    truth: Code
-    prob: float
-    text: Any
+    truth: Code  # Label by the majority of people
+    prob: float  # Confidence of the model; NaN if unknown
+    text: Any  # None if unknown
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
