@@ -18,7 +18,7 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any, TypeVar
 from unicodedata import normalize
 
-from llamaherd.coding.codes.cells import are_alike
+from llamaherd.coding.codes.cells import are_alike, number_in
 from llamaherd.engine.core import checks
 from llamaherd.engine.core.errors import ArgumentError
 from llamaherd.engine.core.phrases import count_of, part_of, verb
@@ -81,14 +81,16 @@ def check_coders(
 
 
 def check_spelling(columns: Sequence[Iterable[Any]], labels: Iterable[Any]) -> None:
-    """Refuse codes that are no label, but are written almost like one."""
+    """Refuse texts that are no label, but are written almost like one."""
     known = {str(label) for label in labels if label is not None}
     counts = Counter(
         str(code) for column in columns for code in column if code is not None
     )
     for code, n in counts.items():
+        if code in known or number_in(code) is not None:  # 1.5 is not a misspelt 15
+            continue
         label = next(iter(difflib.get_close_matches(code, known, 1, _ALIKE)), None)
-        if code in known or label is None or _letters(code) == _letters(label):
+        if label is None or _letters(code) == _letters(label):
             continue
         raise ArgumentError(
             f"has {count_of(n, 'code')} {checks.quoted(code)}, which is no label: did "

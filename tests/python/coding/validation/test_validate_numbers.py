@@ -125,3 +125,19 @@ def test_a_bland_altman_plot_shows_the_limits() -> None:
         ValueError, match="the labels are not numbers of an ordered scale"
     ):
         lh.plot(nominal, kind="numbers")
+
+
+def test_numbers_that_no_label_has_are_not_misspelt() -> None:
+    """1.5 is written almost like 15, and -10 almost like 10."""
+    labels, codes = range(-20, 20), [number + 0.5 for number in range(-20, 19)] + [-20]
+    frame = pd.DataFrame({"text": [f"Text {i}." for i in range(40)], "label": labels})
+    gold = lh.gold_sample(frame, 40, text="text", label="label", seed=1)
+    gold = gold.with_codes([codes[row] for row in gold.rows], coder="anna")
+    for found in (lh.validate(frame, gold), lh.validate(frame, codes)):
+        assert found.scale == "interval"
+        assert found.numbers is not None
+        assert found.numbers.bias.value == pytest.approx(
+            np.mean(np.subtract(labels, codes))
+        )
+    rows = lh.estimate(frame, gold, methods=["dsl"]).rows
+    assert rows[0].estimate == pytest.approx(np.mean(codes))
