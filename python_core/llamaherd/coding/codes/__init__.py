@@ -12,7 +12,6 @@ from llamaherd.coding.codes.coders import (
     check_coders,
     check_comparable,
     check_names,
-    check_spelling,
 )
 from llamaherd.coding.codes.reading import (
     Code,
@@ -32,7 +31,6 @@ __all__ = [
     "check_coders",
     "check_comparable",
     "check_names",
-    "check_spelling",
     "form_of",
     "is_missing",
     "is_nothing",

@@ -51,7 +51,7 @@ def check_coders(
     """
     there, names = set(labels) - {None}, list(known)
     columns = [list(column) for column in columns]
-    check_spelling(columns, there.union(names))
+    _check_spelling(columns, there.union(names))
     codes_by_coder = [set(column) - {None} for column in columns]
     are_codes = [not codes or are_alike(there, codes, names) for codes in codes_by_coder]
     others = {
@@ -80,7 +80,7 @@ def check_coders(
         )
 
 
-def check_spelling(columns: Sequence[Iterable[Any]], labels: Iterable[Any]) -> None:
+def _check_spelling(columns: Sequence[Iterable[Any]], labels: Iterable[Any]) -> None:
     """Refuse texts that are no label, but are written almost like one."""
     known = {str(label) for label in labels if label is not None}
     counts = Counter(

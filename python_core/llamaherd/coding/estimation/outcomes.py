@@ -19,7 +19,6 @@ from llamaherd.coding.codes import (
     are_alike,
     are_measured,
     check_coders,
-    check_spelling,
     number_in,
     read,
     text_of,
@@ -214,11 +213,12 @@ def in_one_form(
     texts: Population, gold: GoldSample | Sequence[Any], *, several: bool
 ) -> tuple[Population, GoldSample | list[str | None], bool]:
     """Convert labels and codes to texts; also return True if they are measurements."""
-    people = gold.codes if isinstance(gold, GoldSample) else [list(gold)]
+    if isinstance(gold, GoldSample):
+        people, coders, allowed = gold.codes, gold.coders, gold.names
+    else:
+        people, coders, allowed = [list(gold)], ["gold"], texts.names
     _check_coding(texts, gold, people)
     if several:
-        coders = gold.coders if isinstance(gold, GoldSample) else None
-        allowed = gold.names if isinstance(gold, GoldSample) else ()
         sets = sets_of([texts.labels, *people], texts.names, coders, allowed)
         columns: list[list[Any]] = [
             [None if labels is None else joined_labels(labels) for labels in column]
@@ -232,10 +232,7 @@ def in_one_form(
         columns = read([raw, *people], known, argument="gold").columns
         names = () if measured else known or texts.names
         _check_common(columns[0], columns[1:], names, is_measured=measured)
-        if isinstance(gold, GoldSample):
-            check_coders(columns[0], columns[1:], gold.coders, names)
-        elif not measured:
-            check_spelling(columns[1:], {*columns[0], *names, *texts.names})
+        check_coders(columns[0], columns[1:], coders, [*names, *allowed])
     labels, *codes = [[text_of(value) for value in column] for column in columns]
     texts = replace(texts, labels=labels)
     if isinstance(gold, GoldSample):

@@ -147,20 +147,18 @@ _MAX_LISTED = 5
 def sets_of(
     columns: Sequence[Sequence[Any]],
     names: Sequence[str],
-    coders: Sequence[str] | None,
-    allowed: Sequence[Any] = (),
+    coders: Sequence[str],
+    allowed: Sequence[Any],
 ) -> list[list[tuple[str, ...] | None]]:
     """Read labels, and codes of coders, that may be several; in the order of `names`.
 
-    The codes of known coders are checked by their single labels.
+    The codes are checked by their single labels.
     """
     sets = read_sets(columns, names, BETWEEN, words_for_none(names), argument="gold")
-    if coders is not None:
-        labels, *people = [
-            [label for label_set in column for label in label_set or ()]
-            for column in sets
-        ]
-        check_coders(labels, people, coders, [*names, *allowed])
+    labels, *people = [
+        [label for label_set in column for label in label_set or ()] for column in sets
+    ]
+    check_coders(labels, people, coders, [*names, *allowed])
     return [
         [
             None if label_set is None else in_order(map(str, label_set), names)

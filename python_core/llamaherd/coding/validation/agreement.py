@@ -16,7 +16,6 @@ from llamaherd.coding.annotation.label_sets import (
 )
 from llamaherd.coding.codes import check_comparable, check_names, names_of
 from llamaherd.coding.codes.coders import majority_of_sets
-from llamaherd.coding.gold.forms import sets_of
 from llamaherd.coding.sentences import number
 from llamaherd.coding.statistics.agreement import CoefficientSettings, cohen_kappa
 from llamaherd.coding.statistics.intervals import share, warn_of_bootstrap
@@ -147,20 +146,6 @@ class LabelAgreement:
     label: Hashable
     model: tuple[Agreement, ...]  # Between the model and the human majority
     people: tuple[Agreement, ...]  # Between the human coders; () for a single coder
-
-
-def as_sets(answers: ModelLabels, codes: Codes) -> tuple[ModelLabels, Codes]:
-    """Convert joined labels to tuples with the labels in a fixed order.
-
-    The confidence is removed, because the probability of a set of labels is unknown.
-    """
-    names = tuple(map(str, answers.names))
-    columns = [answers.labels, *codes.columns]
-    labels, *people = sets_of(columns, names, codes.coders, codes.names)
-    answers = replace(
-        answers, labels=list(labels), names=names, probs=None, confidence=None
-    )
-    return answers, codes.with_columns(people)
 
 
 def label_names(answers: ModelLabels, codes: Codes) -> list[Hashable]:

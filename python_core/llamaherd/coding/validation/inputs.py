@@ -19,6 +19,7 @@ from llamaherd.coding.codes import (
     text_of,
 )
 from llamaherd.coding.gold.codes import Codes, codes_of_sample, texts_with_code
+from llamaherd.coding.gold.forms import sets_of
 from llamaherd.coding.gold.joins import SampleRows, matched
 from llamaherd.coding.gold.sample import GoldSample
 from llamaherd.coding.statistics.ratings import as_list
@@ -228,8 +229,22 @@ def codes_of(gold: Input, truth: Input, coded: Input, answers: ModelLabels) -> C
     return _of_columns(by_coder, n)
 
 
-def in_one_form(answers: ModelLabels, codes: Codes) -> tuple[ModelLabels, Codes]:
-    """Convert labels and codes so that equal values compare equal and have one type."""
+def in_one_form(
+    answers: ModelLabels, codes: Codes, *, several: bool
+) -> tuple[ModelLabels, Codes]:
+    """Convert labels and codes so that equal values compare equal and have one type.
+
+    Several labels become tuples in a fixed order, without the confidence: the probability
+    of a set of labels is unknown.
+    """
+    if several:
+        names = tuple(map(str, answers.names))
+        columns = [answers.labels, *codes.columns]
+        sets, *people = sets_of(columns, names, codes.coders, codes.names)
+        answers = replace(
+            answers, labels=list(sets), names=names, probs=None, confidence=None
+        )
+        return answers, codes.with_columns(people)
     reading = read(
         [answers.labels, *codes.columns],
         answers.names,

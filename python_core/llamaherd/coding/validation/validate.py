@@ -31,7 +31,6 @@ from llamaherd.coding.statistics.number_agreement import number_agreement
 from llamaherd.coding.statistics.ratings import SCALES
 from llamaherd.coding.validation.agreement import (
     agreements_of,
-    as_sets,
     ceiling_of,
     label_names,
     label_text,
@@ -136,7 +135,7 @@ def validate(
         raise ArgumentError(
             f"must be 'nominal' for several labels, not {scale!r}", argument="scale"
         )
-    answers, codes = (as_sets if are_sets else in_one_form)(answers, codes)
+    answers, codes = in_one_form(answers, codes, several=are_sets)
     names = label_names(answers, codes) if are_sets else _names(answers, codes, scale)
     model_labels = [answers.labels[row] for row in codes.rows]
     unit_weights = _unit_weights(coded, codes, weights, len(answers.labels))
