@@ -293,16 +293,6 @@ class Problem(CodedTexts):
         return len(self.y) == len(self.y_hat)
 
 
-def dsl(problem: Problem) -> Estimated:
-    """Estimate from all labels, corrected by the codes."""
-    return rectified(problem, 1.0)
-
-
-def gold_alone(problem: Problem) -> Estimated:
-    """Estimate from the codes alone, weighted by 1 / pi."""
-    return rectified(problem, 0.0)
-
-
 def naive(problem: Problem) -> Estimated:
     """Estimate from the labels as if they were right, with robust standard errors."""
     v = problem.survey
@@ -318,7 +308,10 @@ def naive(problem: Problem) -> Estimated:
 
 
 def rectified(problem: Problem, lam: float | Floats) -> Estimated:
-    """Estimate with a given lam; one for each group as in `tuned_means`, float64[p]."""
+    """Estimate with a given lam; one for each group as in `tuned_means`, float64[p].
+
+    1 is DSL, from all labels, corrected by the codes; 0 uses the codes alone.
+    """
     theta = solution_at(problem, lam)
     bread, meat = bread_at(problem, lam, theta), meat_at(problem, lam, theta)
     covariance = sandwich(bread, meat)

@@ -19,6 +19,7 @@ import statsmodels.formula.api as smf
 from llamaherd.coding.estimation import notes
 from llamaherd.coding.statistics import dsl, label_weight
 from scipy.stats import t as student_t
+from simulated_texts import by_dsl, by_gold
 
 N, N_GOLD = 1200, 240
 
@@ -150,7 +151,7 @@ def test_a_regression_is_that_of_the_arrays(model: str) -> None:
         probs=drawn.probs,
         strata=drawn.strata[drawn.rows],
     )
-    for method, wanted in (("dsl", dsl.dsl(problem)), ("gold", dsl.gold_alone(problem))):
+    for method, wanted in (("dsl", by_dsl(problem)), ("gold", by_gold(problem))):
         rows = found.by(method)
         assert [row.estimate for row in rows] == pytest.approx(wanted.theta.tolist())
         ratios = np.array([row.std_error for row in rows]) / wanted.std_errors

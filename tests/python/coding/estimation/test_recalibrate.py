@@ -15,6 +15,7 @@ import pytest
 from llamaherd.coding.estimation.recalibrated import coded_of
 from llamaherd.coding.statistics import dsl, label_weight
 from ppi_py import ppi_mean_ci
+from simulated_texts import by_dsl
 
 N, N_GOLD = 600, 150
 NAMES = ["negative", "neutral", "positive"]
@@ -370,7 +371,7 @@ def test_regressions_average_over_labels() -> None:
     x = np.column_stack([np.ones(N), is_b])
     y = (DATA["code"] == "negative").to_numpy(float)[GOLD.rows]
     rows = np.array(GOLD.rows)
-    wanted = dsl.dsl(
+    wanted = by_dsl(
         dsl.Problem(
             kind="ols",
             x_hat=x,

@@ -11,6 +11,7 @@ import simulated_texts as simulated
 from llamaherd.coding.statistics import dsl, label_weight, sampling
 from llamaherd.coding.statistics.regression import FitError, solve
 from scipy.optimize import linprog
+from simulated_texts import by_dsl, by_gold
 from statsmodels.api import GLM, OLS, families
 from thorough import sized
 
@@ -41,7 +42,7 @@ def test_regressions_of_labels_as_statsmodels_has_them(kind: str) -> None:
 @pytest.mark.parametrize("kind", ["ols", "logit"])
 def test_gold_alone_is_a_regression_of_the_codes(kind: str) -> None:
     made = problem(kind)
-    found = dsl.gold_alone(made)
+    found = by_gold(made)
     family = families.Gaussian() if kind == "ols" else families.Binomial()
     wanted = GLM(made.y, made.x, family=family).fit(cov_type="HC1", tol=1e-12)
     np.testing.assert_allclose(found.theta, wanted.params, atol=1e-7)
@@ -49,7 +50,7 @@ def test_gold_alone_is_a_regression_of_the_codes(kind: str) -> None:
     if kind == "ols":  # about the texts of a population, of which few are coded
         rare = dataclasses.replace(made, probs=np.full(len(made.y), 1e-9), strata=None)
         exact = OLS(made.y, made.x).fit(cov_type="HC2")
-        np.testing.assert_allclose(dsl.gold_alone(rare).std_errors, exact.bse, rtol=1e-6)
+        np.testing.assert_allclose(by_gold(rare).std_errors, exact.bse, rtol=1e-6)
 
 
 @pytest.mark.parametrize("name", ["mean", "ols", "logit", "covariate"])
@@ -63,10 +64,10 @@ def test_with_all_texts_coded_it_is_the_estimate_by_the_codes(name: str) -> None
     named = {name: made for name, made, _ in simulated.problems(texts, draw)}
     made = named[name]
     wanted = solve(made.kind, made.x, made.y, np.ones(n))
-    for method in (dsl.dsl, dsl.gold_alone):
+    for method in (by_dsl, by_gold):
         np.testing.assert_allclose(method(made).theta, wanted, atol=1e-8)
     exact = dataclasses.replace(made, target="texts")
-    np.testing.assert_allclose(dsl.dsl(exact).std_errors, 0, atol=1e-12)
+    np.testing.assert_allclose(by_dsl(exact).std_errors, 0, atol=1e-12)
 
 
 def test_the_mean_by_hand() -> None:
@@ -81,14 +82,14 @@ def test_the_mean_by_hand() -> None:
         y=np.zeros(2),
         probs=np.full(2, 0.5),
     )
-    assert dsl.dsl(made).theta == pytest.approx([0.25])
+    assert by_dsl(made).theta == pytest.approx([0.25])
     # The terms of the equation are -1.25, 0.75, 0.75, -0.25; their squares sum to 2.75.
     # The draw contributes 2 of this sum, (1 - 1/2) (-1)^2 / (1/2)^2. The draw's part is
     # multiplied by n / (n - 1) = 2.
-    assert dsl.dsl(made).covariance[0, 0] == pytest.approx((0.75 + 2 * 2) / 16)
+    assert by_dsl(made).covariance[0, 0] == pytest.approx((0.75 + 2 * 2) / 16)
     # In a simple sample the draw's part is a mean's variance: (1 - 1/2) var(-1, 0) / 2.
     simple = dataclasses.replace(made, strata=np.zeros(2, dtype=int), target="texts")
-    assert dsl.dsl(simple).covariance[0, 0] == pytest.approx(0.5 * 0.5 / 2)
+    assert by_dsl(simple).covariance[0, 0] == pytest.approx(0.5 * 0.5 / 2)
 
 
 def test_a_stratified_sample_has_the_textbooks_variance() -> None:
@@ -99,7 +100,7 @@ def test_a_stratified_sample_has_the_textbooks_variance() -> None:
         codes, prob = made.y[made.strata == h], made.probs[made.strata == h][0]
         n_texts = len(codes) / prob
         variance += n_texts**2 * (1 - prob) * np.var(codes, ddof=1) / len(codes)
-    found = dsl.gold_alone(exact).covariance[0, 0]
+    found = by_gold(exact).covariance[0, 0]
     assert found == pytest.approx(variance / simulated.N_TEXTS**2, rel=1e-9)
 
 
@@ -173,12 +174,12 @@ def test_clusters_make_intervals_wider() -> None:
     rng = np.random.default_rng(1)
     alone = dataclasses.replace(made, strata=None)
     each = dataclasses.replace(alone, clusters=np.arange(simulated.N_TEXTS))
-    single, separate = dsl.dsl(alone).std_errors, dsl.dsl(each).std_errors
+    single, separate = by_dsl(alone).std_errors, by_dsl(each).std_errors
     assert separate == pytest.approx(single, rel=1e-2)
     # Speakers who repeat themselves: twenty texts each, sorted by label.
     sorted_ = np.argsort(np.argsort(made.y_hat + rng.random(simulated.N_TEXTS) / 2))
     wide = dataclasses.replace(alone, clusters=sorted_ // 20)
-    assert (dsl.dsl(wide).std_errors > 1.1 * single).all()
+    assert (by_dsl(wide).std_errors > 1.1 * single).all()
     assert (dsl.naive(wide).std_errors > 2 * dsl.naive(alone).std_errors).all()
 
 
@@ -186,7 +187,7 @@ def test_what_has_no_solution_is_said() -> None:
     made = problem("logit")
     perfect = dataclasses.replace(made, y=(made.x[:, 1] > 0).astype(float))
     with pytest.raises(FitError, match=r"separated.*column [12] of the model"):
-        dsl.gold_alone(perfect)
+        by_gold(perfect)
     double = np.column_stack([made.x_hat, made.x_hat[:, 1]])
     with pytest.raises(FitError, match="linearly dependent"):
         dsl.naive(dataclasses.replace(made, x_hat=double))
@@ -194,7 +195,7 @@ def test_what_has_no_solution_is_said() -> None:
     with pytest.raises(FitError, match="column 4 of the model is 0 everywhere"):
         dsl.naive(dataclasses.replace(made, x_hat=none))
     with pytest.raises(FitError, match="2 rows for 3 coefficients"):
-        dsl.gold_alone(
+        by_gold(
             dataclasses.replace(
                 made, rows=made.rows[:2], x=made.x[:2], y=made.y[:2], probs=made.probs[:2]
             )
@@ -266,7 +267,7 @@ def test_intervals_about_these_texts_hold_what_all_codes_would_give(design: str)
         draw = simulated.drawn(texts, design, generator)
         for name, made, which in simulated.problems(texts, draw):
             if name in truths:
-                found = dsl.dsl(dataclasses.replace(made, target="texts"))
+                found = by_dsl(dataclasses.replace(made, target="texts"))
                 away = np.abs(found.theta - truths[name][0]) / found.std_errors
                 held[name] += int(away[which][0] <= 1.96)
     for n in held.values():

@@ -7,6 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from llamaherd.coding.statistics import dsl
+from simulated_texts import by_dsl
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
 
@@ -122,7 +123,7 @@ def test_labels_that_are_the_codes_have_the_width_of_all_codes() -> None:
     y = rng.normal(size=300)
     rows = rng.choice(300, 90, replace=False)
     ones = np.ones((300, 1))
-    found = dsl.dsl(
+    found = by_dsl(
         dsl.Problem(
             kind="ols", x_hat=ones, y_hat=y, rows=rows, x=ones[rows], y=y[rows],
             probs=np.full(90, 0.3), strata=np.zeros(90, dtype=int),

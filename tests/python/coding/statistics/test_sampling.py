@@ -10,6 +10,7 @@ import pytest
 from llamaherd.coding.estimation.estimate import estimate
 from llamaherd.coding.gold.size import gold_size
 from llamaherd.coding.statistics import dsl, sampling
+from simulated_texts import by_dsl, by_gold
 
 DRAWS = 2500
 Z = 1.959963984540054
@@ -204,7 +205,7 @@ def test_sizes_for_given_texts_have_the_width_planned(target: sampling.Target) -
     code = np.arange(n_texts) % 2.0
     label = np.where(np.arange(n_texts) % 20 < 18, code, 1 - code)
     ones = np.ones((n_texts, 1))
-    for n, method in ((size.gold, dsl.gold_alone), (size.dsl, dsl.dsl)):
+    for n, method in ((size.gold, by_gold), (size.dsl, by_dsl)):
         errors = []
         for _ in range(40):
             draw = sampling.draw_simple(n_texts, n or 0, rng)
