@@ -128,7 +128,7 @@ version_message <- function(of) {
 # Classes of R's conditions for Python's exceptions; all other exceptions are "internal".
 error_classes <- local({
   kinds <- c(
-    argument = "ArgumentError ArgumentTypeError TypeError ValueError SamplerError
+    argument = "ArgumentError ArgumentTypeError BadArgumentError TypeError ValueError SamplerError
       FileNotFoundError FileExistsError IsADirectoryError NotADirectoryError
       PermissionError OSError",
     model = "ModelLoadError DownloadError ModelClosedError QuantizeError ChatTemplateError",

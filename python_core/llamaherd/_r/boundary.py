@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 import os
 import traceback
-from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, ParamSpec
 
 import llamaherd as lh
@@ -17,7 +16,7 @@ from llamaherd.engine.core.files import is_full
 from llamaherd.engine.core.words import R, spoken_in
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Sequence
 
     from llamaherd.engine.core.argument import Step
 
@@ -83,17 +82,6 @@ def status_of(function: Callable[[], object]) -> Status:
 def form_of(result: Any) -> Any:  # noqa: ANN401 - plain data stay as they are
     """Return a result in the form that R reads, see `forms`."""
     return result
-
-
-@contextmanager
-def renamed(**names: str) -> Iterator[None]:
-    """Give the arguments of errors within the block their names in R."""
-    try:
-        yield
-    except BadArgumentError as error:
-        if error.argument in names:
-            raise error.moved(argument=names[error.argument]) from error
-        raise
 
 
 def described(error: Exception) -> dict[str, Any]:

@@ -12,8 +12,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import llamaherd as lh
-from llamaherd._r.boundary import clean, clean_or_none, given_prompts, renamed
+from llamaherd._r.boundary import clean, clean_or_none, given_prompts
 from llamaherd._r.forms import Part, parts, table_of
+from llamaherd.engine.core.errors import renamed
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import llamaherd as lh
-from llamaherd._r.boundary import form_of, renamed
+from llamaherd._r.boundary import form_of
 from llamaherd._r.forms import Part, fields, parts, r_object, table_of, value, vector
 from llamaherd.coding.annotation.label_sets import confidence_of
 from llamaherd.coding.codes import check_names
@@ -20,6 +20,7 @@ from llamaherd.coding.gold.sheets import read_files
 from llamaherd.coding.gold.size import GoldSize, PairedSize
 from llamaherd.coding.selection.robustness import drawn_rows
 from llamaherd.engine.core.caller import one_warning
+from llamaherd.engine.core.errors import renamed
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any
 import llamaherd as lh
 from llamaherd import remote
 from llamaherd._r.arguments import by_name
-from llamaherd._r.boundary import clean, form_of, renamed
+from llamaherd._r.boundary import clean, form_of
 from llamaherd._r.forms import Part, table_of
 from llamaherd._r.jobs import NoProgress
 from llamaherd.engine.core import checks
-from llamaherd.engine.core.errors import ClusterError
+from llamaherd.engine.core.errors import ClusterError, renamed
 from llamaherd.engine.core.words import R
 from llamaherd.ray import connect
 from llamaherd.ray.cluster import Cluster

@@ -6,11 +6,11 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 import llamaherd as lh
-from llamaherd._r.boundary import clean, form_of, renamed
+from llamaherd._r.boundary import clean, form_of
 from llamaherd._r.forms import Part, fields, parts, r_object, table_of, vector
 from llamaherd.calls.chat.chat import swap_date, template_date
 from llamaherd.engine.core.argument import Argument
-from llamaherd.engine.core.errors import ArgumentError
+from llamaherd.engine.core.errors import ArgumentError, renamed
 from llamaherd.engine.hub.cache import cache_folder
 from llamaherd.engine.hub.fetch import FetchWork
 from llamaherd.engine.hub.progress import FetchOptions

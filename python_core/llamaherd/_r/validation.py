@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import llamaherd as lh
-from llamaherd._r.boundary import form_of, renamed
+from llamaherd._r.boundary import form_of
 from llamaherd._r.forms import (
     Part,
     attributed,
@@ -34,6 +34,7 @@ from llamaherd.coding.validation.reliability import (
     Reliability,
 )
 from llamaherd.coding.validation.validation import COLUMNS
+from llamaherd.engine.core.errors import renamed
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -9,6 +9,7 @@ from llamaherd.calls.asks.options import CHAT_DEFAULTS, GenerateOptions
 from llamaherd.cli.conventions import ExitStatus, failed
 from llamaherd.cli.model_flags import GPU, N_THREADS, load_model, take_table
 from llamaherd.cli.page import command, declared_flags
+from llamaherd.engine.core.files import text_of_file
 from llamaherd.engine.core.plain import DuplicateKeyError, read_json
 from llamaherd.tables.spec_keys import RunKeys
 
@@ -71,8 +72,9 @@ def chat(
     settings |= dict(parsed_setting(text) for text in more)
     turns = []
     if saved is not None:
+        text = text_of_file("", Path(saved))
         try:
-            turns = read_json(Path(saved).read_text(encoding="utf-8-sig"))
+            turns = read_json(text)
         except DuplicateKeyError as error:
             return failed(f"{saved}: {error}", ExitStatus.WRONG_USE)
         except (ValueError, RecursionError):

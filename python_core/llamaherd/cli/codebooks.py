@@ -6,7 +6,7 @@ import json
 import sys
 from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
@@ -14,14 +14,15 @@ from llamaherd.calls.asks.annotate_options import AnnotateOptions
 from llamaherd.cli.model_flags import GPU, MODEL, load_model, take_table
 from llamaherd.cli.page import Commands, declared_flags
 from llamaherd.cli.tables import shown_warnings
-from llamaherd.engine.core.errors import ArgumentError
-from llamaherd.engine.core.files import check_free, write_new
+from llamaherd.engine.core.errors import ArgumentError, BadArgumentError
+from llamaherd.engine.core.files import check_free, text_of_file, write_new
 from llamaherd.tables.spec_keys import RunKeys
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from llamaherd.calls.run.context import Context
+    from llamaherd.coding.selection.candidates import CodebookChoice
     from llamaherd.coding.selection.comparison import CodebookComparison
 
 _MEASURES = "accuracy|balanced_accuracy|macro_f1|kappa|mae"
@@ -153,6 +154,18 @@ def compare(
     click.echo(str(comparison))
 
 
+_Stored = TypeVar("_Stored", "CodebookComparison", "CodebookChoice")
+
+
+def _read_stored(kind: type[_Stored], path: str) -> _Stored:
+    """Read a result that an earlier command wrote to a JSON file."""
+    text = text_of_file("", Path(path))
+    try:
+        return kind.from_json(text)
+    except BadArgumentError as error:
+        raise error.moved(argument="", file=path) from None
+
+
 @codebooks.declared(
     "best COMPARISON.json",
     f"""
@@ -176,9 +189,7 @@ def best(comparison: str, out: str | None, *, overwrite: bool, **asked: Any) -> 
         CodebookComparison,
     )
 
-    stored = CodebookComparison.from_json(
-        Path(comparison).read_text(encoding="utf-8-sig")
-    )
+    stored = _read_stored(CodebookComparison, comparison)
     choice = best_codebook(stored, **asked)
     if out is not None:
         write_new(Path(out), choice.to_json().encode(), overwrite=overwrite)
@@ -206,7 +217,7 @@ def evaluate(choice: str, gold: str, model: str, **settings: Any) -> None:  # no
     from llamaherd.coding.selection.candidates import CodebookChoice  # noqa: PLC0415
     from llamaherd.coding.selection.evaluation import evaluate_codebook  # noqa: PLC0415
 
-    frozen = CodebookChoice.from_json(Path(choice).read_text(encoding="utf-8-sig"))
+    frozen = _read_stored(CodebookChoice, choice)
     loading = take_table(settings)
     with ExitStack() as stack, shown_warnings():
         context = _context(model, loading, stack)

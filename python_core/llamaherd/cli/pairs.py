@@ -12,6 +12,7 @@ from llamaherd.cli.model_flags import GPU, MODEL, load_model, take_table
 from llamaherd.cli.page import command, declared_flags
 from llamaherd.cli.tables import shown_warnings
 from llamaherd.engine.core.errors import ArgumentError
+from llamaherd.engine.core.files import text_of_file
 from llamaherd.engine.core.progress import say
 from llamaherd.tables.spec_keys import RunKeys
 
@@ -91,7 +92,7 @@ def pairs(table: str, **options: Any) -> None:  # noqa: ANN401 - of click
         and (options[name] is not False or name == "thinking")
     }
     if options["layout"] is not None:
-        settings["layout"] = Path(options["layout"]).read_text(encoding="utf-8-sig")
+        settings["layout"] = text_of_file("layout", Path(options["layout"]))
     show = not options["quiet"] and sys.stderr.isatty()
     with (
         shown_warnings(),

@@ -19,6 +19,7 @@ from llamaherd.coding.gold.sheets import read_gold
 from llamaherd.coding_page.schema_form import form_of
 from llamaherd.engine.core import checks
 from llamaherd.engine.core.errors import ArgumentError, ArgumentTypeError
+from llamaherd.engine.core.files import content_of, text_of_file
 from llamaherd.engine.core.plain import cell_text
 from llamaherd.engine.core.words import words
 
@@ -281,10 +282,9 @@ def _of_file(path: Path) -> GoldSample | dict[str, list[str]]:
 
     The sample has the codes in the file, if there are any.
     """
-    content = path.read_bytes()
-    header, *rows = forms.rows_of_csv(content, str(path))
+    header, *rows = forms.rows_of_csv(content_of("data", path), str(path))
     if sidecar(path).exists():
-        drawn = GoldSample.from_json(sidecar(path).read_text(encoding="utf-8-sig"))
+        drawn = GoldSample.from_json(text_of_file("data", sidecar(path)))
         n_own = sum(name.strip() in drawn.own_columns for name in header)
         is_coded = any(cell.strip() for row in rows for cell in row[n_own:])
         return read_gold(path) if is_coded else drawn

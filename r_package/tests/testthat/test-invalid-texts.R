@@ -80,6 +80,17 @@ test_that("files in Latin-1 are reported with their name", {
   expect_error(read_gold(c(path)), class = "llamaherd_error_argument")
 })
 
+test_that("files that cannot be read are reported with their argument", {
+  skip_if_no_llamaherd()
+  folder <- withr::local_tempdir()
+  for (read in list(read_gold, reproduce)) {
+    error <- expect_error(read(folder), "cannot be", class = "llamaherd_error_argument")
+    expect_equal(error$argument, "path")
+    missing <- file.path(folder, "none.csv")
+    expect_error(read(missing), "none.csv", class = "llamaherd_error_argument")
+  }
+})
+
 test_that("valid texts in any declared encoding are shown as they are", {
   latin <- "caf\xe9 cr\xe8me"
   Encoding(latin) <- "latin1"

@@ -49,6 +49,15 @@ def test_labels_are_scored_as_continuations(context: lh.Context) -> None:
     assert labelled.stats.n_prompts == 2
 
 
+def test_labels_of_many_steps_are_told(
+    context: lh.Context, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("llamaherd.calls.api.classify._MANY_STEPS", 2)
+    labels = ["positively charged", "negatively charged", "neutral"]
+    with pytest.warns(UserWarning, match="3 labels take 2 steps of the model for each"):
+        lh.classify_parallel(context, PROMPTS, labels)
+
+
 def test_labels_of_one_token_cost_nothing_beyond_the_prompt(context: lh.Context) -> None:
     labelled = lh.classify_parallel(context, PROMPTS, ["positive", "negative", "neutral"])
     assert labelled.stats.n_prefill_tokens == labelled.stats.n_prompt_tokens

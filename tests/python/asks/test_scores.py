@@ -135,6 +135,12 @@ def of(*continuations: list[int]) -> Continuations:
     return Continuations([array("i", tokens) for tokens in continuations])
 
 
+def test_steps_are_the_paths_to_nodes_with_children() -> None:
+    assert of([1], [2]).n_paths == 0
+    assert of([1, 2], [1, 3], [4]).n_paths == 1
+    assert of([1, 2, 3], [1, 2, 4], [5, 6], [7, 8]).n_paths == 3
+
+
 def test_what_begins_alike_shares_nodes() -> None:
     continuations = of([1], [1, 2], [1, 3], [4])
     assert continuations.tree.tokens.tolist() == [1, 2, 3, 4]

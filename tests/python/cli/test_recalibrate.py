@@ -73,7 +73,7 @@ def test_stdout_and_options(capsys: pytest.CaptureFixture[str]) -> None:
     ("arguments", "message"),
     [
         ("coded.csv", "Missing option '--gold'"),
-        ("coded.csv --gold none.csv", "no file 'none.csv'"),
+        ("coded.csv --gold none.csv", "'none.csv' cannot be used"),
         ("none.csv --gold gold.csv", "none.csv"),
         ("coded.csv --gold gold.csv --features embeddings", "embeddings must be"),
         ("coded.csv --gold gold.csv --label topic", "topic"),

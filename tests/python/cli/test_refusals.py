@@ -21,6 +21,7 @@ FILES = {
     "bytes.txt": b"\xff\n",
 }
 RUN, SERVE = "run in.csv -m no.gguf", "serve no.gguf --port 0"
+PAIRS = "pairs in.csv --question Which? -m no.gguf"
 LABELS = "classify in.csv -m no.gguf --labels"
 OPEN = "serve no.gguf --port 0 --host 0.0.0.0"
 GPU = "recalibrate in.csv --gold g.csv -o o.csv"
@@ -85,6 +86,10 @@ REFUSED = [
     (f"{LABELS} no.txt", "there is no file 'no.txt'"),
     (f"{LABELS} one.txt", "must be at least two different labels, not only 'yes'"),
     (f"{LABELS} bytes.txt", "the file bytes.txt is not in UTF-8"),
+    ("codebooks best bytes.txt", "'bytes.txt' is not in UTF-8: byte 0xff in line 1"),
+    ("codebooks best no.json", "'no.json' cannot be used: No such file or directory; r"),
+    ("chat no.gguf --continue bytes.txt", "'bytes.txt' is not in UTF-8: byte 0xff in l"),
+    (f"{PAIRS} --layout bytes.txt", "layout: 'bytes.txt' is not in UTF-8: byte 0xff"),
     ("embed run.toml", "describes a run of task 'generate'"),
     ("embed in.csv --chat", "No such option"),
     ("merge --out x.csv", "Missing argument 'JOURNAL...'"),

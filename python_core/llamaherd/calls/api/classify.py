@@ -25,13 +25,13 @@ from llamaherd.calls.asks.keywords import ClassifySettings
 from llamaherd.calls.asks.labels import check_different, checked_labels, classified
 from llamaherd.calls.asks.options import ClassifyOptions
 from llamaherd.calls.asks.rendering import Rendered, rendered_prompts
-from llamaherd.calls.asks.scoring import NOT_SCORED, scored_prompts
+from llamaherd.calls.asks.scoring import NOT_SCORED, ScoredPrompt, scored_prompts
 from llamaherd.calls.asks.settings import takes
 from llamaherd.calls.asks.thoughts import check_thoughts, with_thoughts
 from llamaherd.calls.chat.conversations import Refused, prompts_or_refusals
 from llamaherd.calls.run.host import Elsewhere
 from llamaherd.engine.core import checks
-from llamaherd.engine.core.caller import warn_notes
+from llamaherd.engine.core.caller import warn_caller, warn_notes
 from llamaherd.engine.core.errors import ArgumentError, ChatTemplateError
 from llamaherd.engine.core.keeping import keeping
 from llamaherd.engine.core.thinking import Thinking, checked_thinking
@@ -57,6 +57,8 @@ if TYPE_CHECKING:
 
     Messages = Sequence[Mapping[str, object]]
     LabelOption = Collection[str] | Mapping[str, str]
+
+_MANY_STEPS = 2_000  # for the labels of a prompt: some seconds with a small model
 
 
 @takes(ClassifyOptions, ClassifySettings)
@@ -161,6 +163,7 @@ def prepare_classify(
     rows = scored_prompts(model, rendered, [known.readings] * len(rendered), options)
     names = [f"prompts[{i}]" for i in range(len(texts))]
     check_different(known, rows, [*names, "pmi_prompt"][: len(rows)])
+    _warn_of_many_steps(rows)
     thinks = isinstance(options.thinking, Thinking)
 
     def convert(results: Results) -> ClassifyResults:
@@ -251,6 +254,17 @@ def check_contextual(thinking: object) -> None:
             argument="method",
             code="conflict",
             form=f"{setting('method', 'contextual')} {{problem}}",
+        )
+
+
+def _warn_of_many_steps(rows: Sequence[ScoredPrompt]) -> None:
+    """Warn if the labels of each prompt take long: progress counts only prompts."""
+    n_steps = next((row.tree.n_paths for row in rows if row.tree is not None), 0)
+    if n_steps >= _MANY_STEPS:
+        warn_caller(
+            f"{len(rows[0].continuations):,} labels take {n_steps:,} steps of the model "
+            "for each prompt, as long as an answer of so many tokens: choose among fewer "
+            "labels, or first among groups of labels"
         )
 
 

@@ -72,6 +72,13 @@ class Continuations:
         )
 
     @property
+    def n_paths(self) -> int:
+        """Number of steps that the engine computes one after another for a prompt."""
+        inner = self._children.keys() - {-1}
+        above = {parent for (parent, _), node in self._nodes.items() if node in inner}
+        return len(inner - above)
+
+    @property
     def equal(self) -> tuple[int, int] | None:
         """Return the first two continuations with the same tokens; None if all differ."""
         first: dict[int, int] = {}

@@ -21,7 +21,7 @@ from llamaherd.coding.references import REFERENCES
 from llamaherd.engine.core import checks
 from llamaherd.engine.core.argument import Argument, Field
 from llamaherd.engine.core.errors import ArgumentError, BadArgumentError
-from llamaherd.engine.core.files import not_utf8, write_new
+from llamaherd.engine.core.files import check_uncompressed, text_of_file, write_new
 from llamaherd.engine.core.request import check_wanted
 
 if TYPE_CHECKING:
@@ -85,8 +85,9 @@ def write_codebook(
     """
     checked_codebook(codebook)
     checks.flag("overwrite", overwrite)
-    content = codebook_yaml(codebook).encode()
-    write_new(checks.path("path", path), content, overwrite=overwrite)
+    file = checks.path("path", path)
+    check_uncompressed(file)
+    write_new(file, codebook_yaml(codebook).encode(), overwrite=overwrite)
 
 
 def read_codebook(path: str | os.PathLike[str]) -> Codebook:
@@ -108,23 +109,14 @@ def read_codebook(path: str | os.PathLike[str]) -> Codebook:
             code="wrong_type",
             form="{problem}",
         )
-    if file.stat().st_size > _MAX_BYTES:
+    if file.is_file() and file.stat().st_size > _MAX_BYTES:
         raise ArgumentError(
             f"{file} is larger than {_MAX_BYTES} bytes, the limit for a codebook",
             argument="path",
             code="too_many",
             form="{problem}",
         )
-    try:
-        text = file.read_bytes().decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise ArgumentError(
-            f"{file} is {not_utf8(error)}",
-            argument="path",
-            code="not_unicode",
-            form="{problem}",
-        ) from None
-    return codebook_of_yaml(text, str(file))
+    return codebook_of_yaml(text_of_file("path", file), str(file))
 
 
 def codebook_of_yaml(text: str, name: str = "the codebook") -> Codebook:

@@ -10,7 +10,7 @@ from typing import Any, Literal, NamedTuple
 
 from llamaherd.engine.core import checks
 from llamaherd.engine.core.errors import ArgumentError
-from llamaherd.engine.core.files import not_utf8
+from llamaherd.engine.core.files import text_of_file
 from llamaherd.engine.core.plain import DuplicateKeyError, read_json
 
 Format = Literal["auto", "jsonl", "doccano", "labelstudio", "brat"]
@@ -56,7 +56,7 @@ def marked_texts(
     """Read the texts of a file or folder with passages."""
     if form == "brat" or (form == "auto" and (path.is_dir() or path.suffix == ".ann")):
         return list(_brat(path))
-    content = _decoded(path).removeprefix("\ufeff")
+    content = text_of_file("path", path)
     try:
         if form == "labelstudio" or (form == "auto" and content.lstrip()[:1] == "["):
             return list(_label_studio(_parsed(content, path), path))
@@ -65,16 +65,6 @@ def marked_texts(
         return [_of_row(row, path, i, form, text) for i, row in enumerate(rows, 1)]
     except (TypeError, KeyError, AttributeError, IndexError) as error:
         raise _wrong(path, f"it is not in the expected format: {error!r}") from None
-
-
-def _decoded(path: Path, *, keep_lines: bool = False) -> str:
-    """Return the text of a file."""
-    try:
-        if keep_lines:
-            return path.read_bytes().decode("utf-8")
-        return path.read_text(encoding="utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise _wrong(path, f"it is {not_utf8(error)}") from None
 
 
 def _parsed(text: str, path: Path, line: int | None = None) -> Any:  # noqa: ANN401 - JSON
@@ -222,8 +212,8 @@ def _brat(path: Path) -> Iterator[MarkedText]:
         beside = file.with_suffix(".txt")
         if not beside.exists():
             raise _wrong(file, f"its text is missing: {checks.shown(beside.name)}")
-        text = _decoded(beside, keep_lines=True)
-        content = _decoded(file)
+        text = text_of_file("path", beside, "utf-8")
+        content = text_of_file("path", file)
         units = []
         for match in _BRAT.finditer(content):
             for fragment in match[3].split(";"):  # a passage may have several parts

@@ -44,6 +44,7 @@ if TYPE_CHECKING:
 _COMMANDS = ("=", "+", "-", "@", "\t", "\r")
 _ESCAPED = (*_COMMANDS, "'")
 _MAX_CELL = 10**9
+_REMEDY = "save it as UTF-8, in a spreadsheet as 'CSV UTF-8'"
 # suffix of a coder's name: the coder's column of notes from the coding page
 NOTE = " note"
 DELIMITERS = (",", ";", "\t")  # Excel writes ";" in many European locales
@@ -71,10 +72,7 @@ def rows_of_csv(content: bytes, path: str) -> list[list[str]]:
     try:
         text = content.decode("utf-16" if is_wide else "utf-8-sig")
     except UnicodeDecodeError as error:
-        raise _unusable(
-            f"{path} is {not_utf8(error)}, in a spreadsheet as 'CSV UTF-8'",
-            "not_unicode",
-        ) from error
+        raise _unusable(f"{path} is {not_utf8(error, _REMEDY)}", "not_unicode") from error
     first, _, rest = text.partition("\n")
     separator = separator_in(first)
     n_before = 0 if separator is None else 1  # lines before the header

@@ -16,7 +16,7 @@ from llamaherd.coding.gold.forms import CodeReader, Places, read_codes
 from llamaherd.coding.statistics.dsl import Outside, join_outside
 from llamaherd.engine.core import checks
 from llamaherd.engine.core.errors import ArgumentError
-from llamaherd.engine.core.files import check_free, write_whole
+from llamaherd.engine.core.files import check_free, check_uncompressed, write_whole
 from llamaherd.engine.core.phrases import count_of
 from llamaherd.engine.core.words import call
 
@@ -330,7 +330,7 @@ class GoldSample:
         flags = (blind, shuffle, bom, overwrite, uncoded, spreadsheet)
         for name, flag in zip(_FLAGS, flags, strict=True):
             checks.flag(name, flag)
-        checks.path("path", path)
+        check_uncompressed(checks.path("path", path))
         if isinstance(coders, str):
             coders = [coders]
         names = list(coders) if coders is not None else self.coders or ["code"]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Mapping
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from llamaherd.coding import frames
@@ -16,11 +15,13 @@ from llamaherd.coding.gold.joins import note
 from llamaherd.coding.gold.sample import GoldSample, sidecar
 from llamaherd.engine.core import checks
 from llamaherd.engine.core.caller import one_warning, warn_caller
-from llamaherd.engine.core.errors import ArgumentError
+from llamaherd.engine.core.errors import ArgumentError, BadArgumentError
+from llamaherd.engine.core.files import content_of, text_of_file
 from llamaherd.engine.core.words import words
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Sequence
+    from pathlib import Path
 
     from llamaherd.coding.frames import Input
 
@@ -61,8 +62,8 @@ def read_gold(
         OSError: A file cannot be read.
 
     Warns:
-        UserWarning: A column was read as notes, or texts of the sample are in none of the
-            files.
+        UserWarning: A column was read as notes, no text has a code, or texts of the
+            sample are in none of the files.
     """
     if isinstance(path, Mapping) and path and all(map(_is_path, path.values())):
         return read_files(path.values(), list(path), sample, coders)
@@ -85,9 +86,13 @@ def read_files(
     """Read completed coding sheets from files."""
     files = [checks.path("path", path) for path in paths]
     check_names(names, "path")
+    lines = [forms.rows_of_csv(content_of("path", path), str(path)) for path in files]
     if sample is None:
         sample = _of_sidecar(files[0])
-    sheets = [_of_file(path, sample, coders) for path in files]
+    sheets = [
+        _Sheet(str(path), path.stem, rows, sample, coders, first_row=2)
+        for path, rows in zip(files, lines, strict=True)
+    ]
     for sheet, name in zip(sheets, names, strict=True):
         sheet.rename(name)
     return _with_sheets(sample, sheets)
@@ -110,14 +115,17 @@ def _with_sheets(sample: GoldSample, sheets: Sequence[_Sheet]) -> GoldSample:
     for sheet in sheets:
         for column in sheet.notes:
             warn_caller(note("column_of_notes", column=column, sheet=sheet.name))
+    columns = [codes for sheet in sheets for codes in sheet.codes.values()]
+    if not any(code is not None for codes in columns for code in codes):
+        warn_caller(note("no_codes", sheets=[sheet.name for sheet in sheets]))
     _warn_of_missing(sample, {i for sheet in sheets for i in sheet.rows})
-    columns = [name for sheet in sheets for name in sheet.codes]
+    names = [name for sheet in sheets for name in sheet.codes]
     known = dict(zip(sample.coders, sample.codes, strict=True))
     for sheet in sheets:
         is_one = len(sheet.codes) == 1
         named = {
             name
-            if columns.count(name) == 1
+            if names.count(name) == 1
             else sheet.stem + ("" if is_one else f".{name}"): values
             for name, values in sheet.codes.items()
         }
@@ -127,11 +135,6 @@ def _with_sheets(sample: GoldSample, sheets: Sequence[_Sheet]) -> GoldSample:
                     values[i] = code
         sample = sample.with_codes(named)
     return sample
-
-
-def _of_file(path: Path, sample: GoldSample, coders: Sequence[str] | None) -> _Sheet:
-    lines = forms.rows_of_csv(path.read_bytes(), str(path))
-    return _Sheet(str(path), path.stem, lines, sample, coders, first_row=2)
 
 
 def _of_frame(frame: Input, sample: GoldSample, coders: Sequence[str] | None) -> _Sheet:
@@ -146,19 +149,20 @@ def _of_frame(frame: Input, sample: GoldSample, coders: Sequence[str] | None) ->
     return _Sheet(f"the {words().frame}", "", lines, sample, coders, first_row=1)
 
 
-def _of_sidecar(path: str | os.PathLike[str]) -> GoldSample:
+def _of_sidecar(path: Path) -> GoldSample:
     beside = sidecar(path)
-    if not Path(path).exists():
-        raise FileNotFoundError(f"there is no file {os.fspath(path)!r} in {Path.cwd()}")
-    try:
-        return GoldSample.from_json(beside.read_text(encoding="utf-8-sig"))
-    except FileNotFoundError as error:
+    if not beside.exists():
         raise ArgumentError(
             f"must be given: there is no {beside} with the inclusion "
             "probabilities next to the file",
             argument="sample",
             code="conflict",
-        ) from error
+        )
+    text = text_of_file("path", beside)
+    try:
+        return GoldSample.from_json(text)
+    except BadArgumentError as error:
+        raise error.moved(argument="path", file=str(beside)) from error
 
 
 def _warn_of_missing(sample: GoldSample, there: Collection[int]) -> None:

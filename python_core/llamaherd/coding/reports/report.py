@@ -29,7 +29,7 @@ from llamaherd.coding.validation.spans import SpanValidation
 from llamaherd.coding.validation.validation import Validation
 from llamaherd.engine.core import checks, files
 from llamaherd.engine.core.argument import Argument
-from llamaherd.engine.core.errors import ArgumentError, ArgumentTypeError
+from llamaherd.engine.core.errors import ArgumentError, ArgumentTypeError, renamed
 from llamaherd.engine.core.words import call, words
 
 if TYPE_CHECKING:
@@ -148,7 +148,7 @@ def methods_text(
                 "must be omitted: the report has its own results", argument=name
             )
     path = Path(os.fsdecode(coded)).expanduser()
-    with errors_of_content(path):
+    with renamed(path="coded"), errors_of_content(path):
         return methods_of(read_report(path))
 
 

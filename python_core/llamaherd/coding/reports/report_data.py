@@ -28,7 +28,7 @@ from llamaherd.coding.selection.candidates import hash_of
 from llamaherd.engine.core import checks
 from llamaherd.engine.core.argument import Argument
 from llamaherd.engine.core.errors import ArgumentError, BadArgumentError, LlamaHerdError
-from llamaherd.engine.core.files import not_utf8
+from llamaherd.engine.core.files import text_of_file
 from llamaherd.engine.core.plain import DAMAGED
 
 if TYPE_CHECKING:
@@ -349,10 +349,7 @@ def read_report(path: Path) -> Contents:
             "is a document, which does not contain the data of the report: write the "
             "report as .html or .json, too",
         )
-    try:
-        text = path.read_bytes().decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise _refused(path, f"is not a report: {not_utf8(error)}") from None
+    text = text_of_file("path", path)
     if path.suffix.lower() != ".json":
         text = _embedded(text, path)
     try:

@@ -24,7 +24,7 @@ from llamaherd.coding.gold.sample import GoldSample, sidecar
 from llamaherd.coding.gold.sheets import read_gold
 from llamaherd.coding.sentences import Notes
 from llamaherd.engine.core import checks, files
-from llamaherd.engine.core.errors import ArgumentError
+from llamaherd.engine.core.errors import ArgumentError, renamed
 from llamaherd.engine.core.phrases import count_of
 from llamaherd.engine.core.words import call
 
@@ -180,7 +180,8 @@ def record_of(gold: object) -> dict[str, Any]:
 def opened_sample(gold: Any) -> GoldSample:  # noqa: ANN401 - a sample or a path
     """Return the sample, or read the sample that was written to a path."""
     if isinstance(gold, (str, os.PathLike)):
-        return read_gold(gold)
+        with renamed(path="gold"):
+            return read_gold(gold)
     wanted = "a GoldSample, or the path of the CSV file that people coded"
     return checks.instance("gold", gold, GoldSample, wanted)
 
@@ -188,7 +189,7 @@ def opened_sample(gold: Any) -> GoldSample:  # noqa: ANN401 - a sample or a path
 def store_record(path: str | os.PathLike[str], record: Mapping[str, Any]) -> None:
     """Store a split in the design file of a sample that was written to a path."""
     place = sidecar(path)
-    known = GoldSample.from_json(place.read_text(encoding="utf-8-sig"))
+    known = GoldSample.from_json(files.text_of_file("gold", place))
     split_sample = replace(known, design={**known.design, SPLIT: dict(record)})
     files.write_whole(place, split_sample.to_json().encode())
 

@@ -5,13 +5,14 @@ The failure of a prompt raises no exception; it is stored in `Result.error`.
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from llamaherd.engine.core.argument import Argument, argument_of
 from llamaherd.engine.core.process import end_if_uncaught
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Iterator
 
     from llamaherd.engine.core.argument import Name, Place
 
@@ -206,6 +207,17 @@ class ArgumentTypeError(BadArgumentError, TypeError):
 
     def __init__(self, problem: str, *, code: str = "wrong_type", **fields: Any) -> None:  # noqa: ANN401 - fields of the base class
         super().__init__(problem, code=code, **fields)
+
+
+@contextmanager
+def renamed(**names: str) -> Iterator[None]:
+    """Give the arguments of errors within the block the names that the caller knows."""
+    try:
+        yield
+    except BadArgumentError as error:
+        if error.argument in names:
+            raise error.moved(argument=names[error.argument]) from error
+        raise
 
 
 class AbiMismatchError(LlamaHerdError, ImportError):

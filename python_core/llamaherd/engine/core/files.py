@@ -14,7 +14,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from llamaherd.engine.core.errors import ArgumentError
+from llamaherd.engine.core.errors import ArgumentError, BadArgumentError
 from llamaherd.engine.core.words import words
 
 if TYPE_CHECKING:
@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from typing import BinaryIO
 
     from filelock import FileLock
+
+    from llamaherd.engine.core.argument import Name
 
 
 _BLOCK = 1 << 20  # bytes; hashing them takes about a millisecond
@@ -308,16 +310,77 @@ def take_lock(path: Path) -> LockFile | None:
     return LockFile(path, lock)
 
 
+# Programs that compress files, by the first bytes of the files.
+_COMPRESSED = {b"\x1f\x8b": "gzip", b"\x28\xb5\x2f\xfd": "zstd"}
+_COMPRESSED |= {b"BZh": "bzip2", b"\xfd7zXZ": "xz"}
+_SUFFIXES = (".gz", ".zst", ".bz2", ".xz")
 _LINE = re.compile(r'"?sep=([^"\r\n])"?[\r\n]*', re.IGNORECASE)
 
 
-def not_utf8(error: UnicodeDecodeError) -> str:
+class UnreadableFileError(BadArgumentError, OSError):
+    """An argument names a file that cannot be read."""
+
+    def __str__(self) -> str:
+        return self.message
+
+
+class MissingFileError(UnreadableFileError, FileNotFoundError):
+    """An argument names a file that does not exist."""
+
+
+def check_uncompressed(path: Path) -> None:
+    """Check that the name of a new file does not promise that it is compressed."""
+    if path.suffix.lower() in _SUFFIXES:
+        raise ArgumentError(
+            f"must not end with {path.suffix}: the file is written uncompressed",
+            argument="path",
+        )
+
+
+def content_of(name: Name, path: Path) -> bytes:
+    """Return the content of a file that an argument names."""
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        is_missing = isinstance(error, FileNotFoundError)
+        kind = MissingFileError if is_missing else UnreadableFileError
+        where = ""
+        if not path.is_absolute() and has_working_folder():
+            where = f"; relative to {str(Path.cwd())!r}"
+        named = kind(
+            f"{str(path)!r} cannot be used: {error.strerror or error}{where}",
+            argument=name,
+            code="not_found",
+            form="{name}: {problem}",
+        )
+        named.errno, named.strerror = error.errno, error.strerror
+        raise named from error
+
+
+def text_of_file(name: Name, path: Path, encoding: str = "utf-8-sig") -> str:
+    """Return the text of a file that an argument names."""
+    content = content_of(name, path)
+    try:
+        return content.decode(encoding)
+    except UnicodeDecodeError as error:
+        raise ArgumentError(
+            f"{str(path)!r} is {not_utf8(error)}",
+            argument=name,
+            code="not_unicode",
+            form="{name}: {problem}",
+        ) from None
+
+
+def not_utf8(error: UnicodeDecodeError, remedy: str = "save it as UTF-8") -> str:
     """Describe where the content of a file is not in UTF-8, and what to do."""
     content, start = error.object, error.start
+    for beginning, program in _COMPRESSED.items():
+        if content.startswith(beginning):
+            return f"compressed by {program}: decompress it first"
     if content[:2] in (b"\xff\xfe", b"\xfe\xff"):
-        return "not in UTF-8 but in UTF-16: save it as UTF-8"
+        return f"not in UTF-8 but in UTF-16: {remedy}"
     line = content.count(b"\n", 0, start) + 1
-    return f"not in UTF-8: byte 0x{content[start]:02x} in line {line}: save it as UTF-8"
+    return f"not in UTF-8: byte 0x{content[start]:02x} in line {line}: {remedy}"
 
 
 def separator_in(line: str) -> str | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import pickle
 from typing import TYPE_CHECKING, Any
@@ -157,16 +158,25 @@ def test_misspelt_arguments() -> None:
 
 def test_files_that_cannot_be_read(tmp_path: Path) -> None:
     path = tmp_path / "c.yaml"
-    with pytest.raises(OSError, match=r"c\.yaml"):
+    with pytest.raises(OSError, match=r"^path: .*c\.yaml' cannot be used: No such file"):
         lh.read_codebook(path)
+    path.mkdir()
+    with pytest.raises(
+        OSError, match=r"^path: .*c\.yaml' cannot be used: Is a directory"
+    ):
+        lh.read_codebook(path)
+    path.rmdir()
     content = "question: a\nlabels: [größer, b]"
     for encoding, problem in (
-        ("latin-1", r"c\.yaml is not in UTF-8: byte 0xf6 in line 2: save it as UTF-8"),
-        ("utf-16", r"c\.yaml is not in UTF-8 but in UTF-16: save it as UTF-8"),
+        ("latin-1", r"c\.yaml' is not in UTF-8: byte 0xf6 in line 2: save it as UTF-8"),
+        ("utf-16", r"c\.yaml' is not in UTF-8 but in UTF-16: save it as UTF-8"),
     ):
         path.write_bytes(content.encode(encoding))
         with pytest.raises(ValueError, match=problem):
             lh.read_codebook(path)
+    path.write_bytes(gzip.compress(content.encode()))
+    with pytest.raises(ValueError, match="is compressed by gzip: decompress it first"):
+        lh.read_codebook(path)
     path.write_bytes(b"#" * 4_000_001)
     with pytest.raises(ValueError, match="larger than"):
         lh.read_codebook(path)

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import bz2
 import csv
+import gzip
+import lzma
 from typing import TYPE_CHECKING, Any
 
 import llamaherd as lh
@@ -370,8 +373,40 @@ def test_ids_that_a_spreadsheet_took_for_numbers(tmp_path: Path, form: str) -> N
 
 
 def test_a_file_that_is_not_there(tmp_path: Path) -> None:
-    with pytest.raises(FileNotFoundError, match=r"there is no file .*nowhere\.csv"):
+    with pytest.raises(FileNotFoundError, match=r"^path: .*nowhere\.csv. cannot be"):
         lh.read_gold(tmp_path / "nowhere.csv")
+    with pytest.raises(OSError, match=r"^path: .* cannot be used: Is a directory"):
+        lh.read_gold(tmp_path)
+
+
+def test_a_sheet_without_any_code_is_told(tmp_path: Path) -> None:
+    sample().write(tmp_path / "gold.csv")
+    with pytest.warns(UserWarning, match=r"No text has a code in .*gold\.csv: the col"):
+        lh.read_gold(tmp_path / "gold.csv")
+
+
+@pytest.mark.parametrize("suffix", ["gz", "bz2", "xz"])
+def test_a_compressed_sheet_is_refused(tmp_path: Path, suffix: str) -> None:
+    modules = {"gz": gzip, "bz2": bz2, "xz": lzma}
+    path = sheet(tmp_path, ["yes"])
+    packed = tmp_path / f"gold.csv.{suffix}"
+    packed.write_bytes(modules[suffix].compress(path.read_bytes()))
+    with pytest.raises(ArgumentError, match=r"compressed by .*: decompress it first"):
+        lh.read_gold(packed)
+    with pytest.raises(
+        ArgumentError, match=rf"must not end with \.{suffix}: the file is"
+    ):
+        sample().write(tmp_path / f"new.csv.{suffix}")
+
+
+def test_a_damaged_sidecar_is_named(tmp_path: Path) -> None:
+    path = sheet(tmp_path, ["yes"])
+    (tmp_path / "gold.csv.json").write_text("{}")
+    with pytest.raises(ArgumentError, match=r"gold\.csv\.json: path is not a stored"):
+        lh.read_gold(path)
+    (tmp_path / "gold.csv.json").write_bytes(b"{\xf6}")
+    with pytest.raises(ArgumentError, match=r"path: .*json. is not in UTF-8: byte"):
+        lh.read_gold(path)
 
 
 def test_one_coder_may_be_named_alone(tmp_path: Path) -> None:

@@ -55,6 +55,7 @@ def sample(**options: Any) -> lh.GoldSample:
         ("NA", None),
     ],
 )
+@pytest.mark.filterwarnings("ignore:No text has a code")
 def test_cells_with_several_labels(tmp_path: Path, cell: str, code: str | None) -> None:
     drawn, path = sample(), tmp_path / "gold.csv"
     drawn.write(path)

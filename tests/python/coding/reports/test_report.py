@@ -399,6 +399,18 @@ def test_what_is_no_report_says_so(text: str, message: str, tmp_path: Path) -> N
         read_report(path)
 
 
+def test_a_file_that_cannot_be_read_is_named_with_its_argument(tmp_path: Path) -> None:
+    path = tmp_path / "r.html"
+    for read, name in ((lh.reproduce, "path"), (lh.methods_text, "coded")):
+        with pytest.raises(FileNotFoundError, match=rf"^{name}: '.*r\.html' cannot be"):
+            read(path)
+        with pytest.raises(OSError, match=rf"^{name}: .* cannot be used: Is a dir"):
+            read(tmp_path)
+    path.write_bytes(b"<p>\xf6")
+    with pytest.raises(ValueError, match=r"^coded: '.*' is not in UTF-8: byte 0xf6"):
+        lh.methods_text(path)
+
+
 @pytest.mark.parametrize(
     ("part", "value", "message"),
     [
