@@ -8,26 +8,29 @@ the type.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Literal
+from unicodedata import normalize
 
 from llamaherd.calls.structured.quotable import QuoteRule
 from llamaherd.calls.structured.quoting import checked_evidence
-from llamaherd.coding.annotation import codebook_checks as parts
+from llamaherd.calls.structured.shape import schema_text, shape_of
 from llamaherd.coding.annotation.scales import scale_of_dict
 from llamaherd.coding.annotation.spans import SPANS
+from llamaherd.coding.codes import read
 from llamaherd.engine.core import checks
-from llamaherd.engine.core.argument import Field, argument_of
+from llamaherd.engine.core.argument import Argument, Field, argument_of
 from llamaherd.engine.core.errors import ArgumentError, ArgumentTypeError
 from llamaherd.engine.core.words import setting, words
 
 if TYPE_CHECKING:
     from llamaherd.coding.statistics.ratings import Scale
-    from llamaherd.engine.core.argument import Argument, Name
+    from llamaherd.engine.core.argument import Name
 
 Kind = Literal["label", "ordinal", "scale", "multiple", "fields", "spans"]
 JOINED = "; "  # separator of several labels of a text
+_MAX_LABELS = 10_000
 _DEFAULT_MAX_SPANS = 10
 _MOST_SPANS = 1000
 _LENGTH = QuoteRule(unit="words", least=1, most=60)  # of a passage
@@ -68,13 +71,13 @@ class AnswerType:
 
     def checked(self, type_fields: Mapping[str, Any]) -> dict[str, Any]:
         """Check the fields of a codebook that belong to some types only."""
-        return {"labels": parts.checked_labels(type_fields["labels"], self.name)}
+        return {"labels": _checked_labels(type_fields["labels"], self.name)}
 
     def example_label(
         self, name: Name, value: object, type_fields: Mapping[str, Any]
     ) -> object:
         """Check the label of an example; `type_fields` is what `checked` returns."""
-        return parts.known_label(name, value, tuple(type_fields["labels"]))
+        return _known_label(name, value, tuple(type_fields["labels"]))
 
     def check_example(self, name: Argument, text: str, label: Any) -> None:  # noqa: ANN401
         """Check that the label of an example fits its text."""
@@ -121,7 +124,7 @@ class _Several(AnswerType):
     """Type of answers with any number of labels per text."""
 
     def checked(self, type_fields: Mapping[str, Any]) -> dict[str, Any]:
-        labels = parts.checked_labels(
+        labels = _checked_labels(
             type_fields["labels"], self.name, least=1, between=JOINED.strip()
         )
         return {"labels": labels}
@@ -135,7 +138,7 @@ class _Several(AnswerType):
                 f"must be a list of labels, not {checks.shown(value)}", argument=name
             )
         names = tuple(type_fields["labels"])
-        chosen = [parts.known_label(name, label, names) for label in several]
+        chosen = [_known_label(name, label, names) for label in several]
         return [label for label in names if label in chosen]
 
 
@@ -151,12 +154,31 @@ class _Fields(AnswerType):
                 code="missing",
                 form="{problem}",
             )
-        return {"schema": parts.checked_schema(type_fields["schema"])}
+        text, _ = schema_text(type_fields["schema"])
+        root = json.loads(text)
+        if not isinstance(root, dict) or "properties" not in root:
+            raise ArgumentError(
+                f"must describe an object with properties, not be {checks.shown(text)}",
+                argument="schema",
+            )
+        try:
+            shape_of(text)
+        except ValueError as error:
+            raise ArgumentError(f"cannot be used: {error}", argument="schema") from None
+        return {"schema": text}
 
     def example_label(
         self, name: Name, value: object, type_fields: Mapping[str, Any]
     ) -> object:
-        return parts.checked_fields(name, value, type_fields["schema"])
+        fields = dict(checks.instance(name, value, (Mapping,), "a mapping of fields"))
+        try:
+            text = json.dumps(fields, ensure_ascii=False)
+            shape_of(type_fields["schema"]).read(text)
+        except (TypeError, ValueError) as error:
+            raise ArgumentError(
+                f"does not follow the schema: {error}", argument=name
+            ) from None
+        return json.loads(text)
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,7 +186,7 @@ class _Spans(AnswerType):
     """Type of answers with passages of the text, each with a label."""
 
     def checked(self, type_fields: Mapping[str, Any]) -> dict[str, Any]:
-        labels = parts.checked_labels(type_fields["labels"], self.name, least=1)
+        labels = _checked_labels(type_fields["labels"], self.name, least=1)
         most, quote = type_fields["max_spans"], type_fields["quote"]
         if isinstance(most, str):  # a codebook file contains these limits as text
             number = checks.digits(most)
@@ -195,9 +217,9 @@ class _Spans(AnswerType):
                     f"must have quote and label, not be {checks.shown(passage)}",
                     argument=where.at(i),
                 )
-            quote = parts.not_blank(where.at(i, Field("quote")), passage["quote"])
+            quote = checks.not_blank(where.at(i, Field("quote")), passage["quote"])
             at_label = where.at(i, Field("label"))
-            label = parts.known_label(at_label, passage["label"], labels)
+            label = _known_label(at_label, passage["label"], labels)
             checked.append({"quote": quote, "label": label})
         return {SPANS: checked}
 
@@ -229,6 +251,81 @@ class _Spans(AnswerType):
         rows = [{"label": row["label"], **row["quote"]} for row in value[SPANS]]
         passages = {(row["start"], row["end"], row["label"]): row for row in rows}
         return {SPANS: [passages[place] for place in sorted(passages)]}
+
+
+def _checked_labels(
+    labels: object, kind: str, *, least: int = 2, between: str = ""
+) -> dict[str, str]:
+    """Return definitions by label."""
+    definitions: dict[str, str] = {}
+    forms: set[str] = set()
+    for i, (label, definition) in enumerate(_pairs(labels, kind, least)):
+        name = checks.not_blank(Argument("labels", (i,)), label)
+        if name != name.strip() or "\n" in name:
+            raise ArgumentError(
+                f"must be one line without space at its ends, not {name!r}",
+                argument="labels",
+                place=(i,),
+            )
+        if between and between in name:
+            raise ArgumentError(
+                f"must not contain {between!r}, which separates labels: {name!r}",
+                argument="labels",
+                place=(i,),
+            )
+        if normalize("NFC", name) in forms:
+            raise ArgumentError(
+                f"occurs twice: {name!r}", argument="labels", place=(i,), code="duplicate"
+            )
+        forms.add(normalize("NFC", name))
+        what = "" if definition is None else definition
+        definitions[name] = checks.text(Argument("labels", (name,)), what)
+    return definitions
+
+
+def _pairs(labels: object, kind: str, least: int) -> list[tuple[Any, Any]]:
+    """Return labels with their definitions."""
+    if labels is None:
+        raise ArgumentError(
+            f"{setting('type', kind)} needs labels",
+            argument="type",
+            code="missing",
+            form="{problem}",
+        )
+    labels = checks.column_as_list(labels)
+    if isinstance(labels, (str, bytes)) or not isinstance(labels, (Mapping, Sequence)):
+        raise ArgumentTypeError(
+            "must be a list of labels, or a mapping from labels to definitions, not "
+            f"{checks.shown(labels)}",
+            argument="labels",
+        )
+    pairs = (
+        list(labels.items())
+        if isinstance(labels, Mapping)
+        else [(label, "") for label in labels]
+    )
+    if not least <= len(pairs) <= _MAX_LABELS:
+        raise ArgumentError(
+            f"a codebook needs {least} to {_MAX_LABELS:,} labels; it has {len(pairs)}",
+            argument="labels",
+            code="out_of_range",
+            form="{name}: {problem}",
+        )
+    return pairs
+
+
+def _known_label(name: Name, value: object, names: Sequence[str]) -> str:
+    """Return the label among `names` that a value denotes."""
+    label = read([[value]], names, argument=name).columns[0][0]
+    if label not in names:
+        allowed = ", ".join(repr(label) for label in names[:20])
+        raise ArgumentError(
+            f"must be one of the labels {allowed}, not {checks.shown(value)}"
+            f"{checks.meant(value, names)}",
+            argument=name,
+            code="unknown_choice",
+        )
+    return str(label)
 
 
 def _schema(type_fields: Mapping[str, Any], **fields: Mapping[str, Any]) -> str:

@@ -18,11 +18,6 @@ from llamaherd.coding.annotation.answer_types import (
     TYPES,
     checked_type_fields,
 )
-from llamaherd.coding.annotation.codebook_checks import (
-    check_contradictions,
-    check_fields,
-    not_blank,
-)
 from llamaherd.coding.annotation.scales import NumberScale, numbers_of
 from llamaherd.engine.core import checks
 from llamaherd.engine.core.argument import Argument, Field
@@ -126,11 +121,11 @@ class Codebook:
             keep("scale", labels)
             keep("labels", None)
             keep("type", "scale" if self.type == "label" else self.type)
-        keep("question", not_blank("question", self.question))
+        keep("question", checks.not_blank("question", self.question))
         keep("type", checks.choice("type", self.type, tuple(TYPES)))
         for name in ("text_role", "answer_role", "language", "system"):
             value = getattr(self, name)
-            keep(name, None if value is None else not_blank(name, value))
+            keep(name, None if value is None else checks.not_blank(name, value))
         if self.words is not None and not isinstance(self.words, Mapping):
             raise ArgumentTypeError(
                 f"must map names to texts, not be {checks.shown(self.words)}",
@@ -234,7 +229,7 @@ class Codebook:
             ValueError: See `Codebook`; or `content` has an unknown field.
         """
         known = [field.name for field in fields(cls) if field.name != "_"]
-        check_fields(content, known, ("question",), "a codebook")
+        checks.known_fields(content, known, ("question",), "a codebook")
         return cls(**dict(content))
 
     def _checked_examples(self) -> tuple[Example, ...]:
@@ -247,13 +242,13 @@ class Codebook:
             self._example(Argument("examples", (i,)), example)
             for i, example in enumerate(examples)
         )
-        check_contradictions([(example.text, example.label) for example in checked])
+        _check_contradictions([(example.text, example.label) for example in checked])
         return checked
 
     def _example(self, name: Argument, example: object) -> Example:
         if isinstance(example, Mapping):
             known = ("text", "label", "reason")
-            check_fields(
+            checks.known_fields(
                 example, known, known[:2], "an example", lambda key: name.at(Field(key))
             )
             example = Example(example["text"], example["label"], example.get("reason"))
@@ -266,7 +261,7 @@ class Codebook:
                 argument=name,
             )
         reason, where = example.reason, name.at(Field("label"))
-        text = not_blank(name.at(Field("text")), example.text)
+        text = checks.not_blank(name.at(Field("text")), example.text)
         label = self.kind.example_label(where, example.label, self._type_fields)
         self.kind.check_example(where, text, label)
         return Example(
@@ -274,7 +269,7 @@ class Codebook:
             label=label,
             reason=None
             if reason is None
-            else not_blank(name.at(Field("reason")), reason),
+            else checks.not_blank(name.at(Field("reason")), reason),
         )
 
     def __str__(self) -> str:
@@ -314,6 +309,27 @@ def page(codebook: Codebook, width: int = 72, most: int = 10**9) -> list[str]:
     if note:
         lines += ["", note]
     return [part for line in lines for part in line.split("\n")]
+
+
+def _check_contradictions(examples: Sequence[tuple[str, Any]]) -> None:
+    """Check that no text has several labels; spaces and line breaks do not count."""
+    known: dict[str, tuple[int, Any]] = {}
+    for i, (text, label) in enumerate(examples):
+        first, other = known.setdefault(" ".join(text.split()), (i, label))
+        if _comparable(label) != _comparable(other):
+            raise ArgumentError(
+                f"has the text {checks.shown(text)} with two different labels, "
+                f"{checks.shown(other)} (example {first + 1}) and {checks.shown(label)} "
+                f"(example {i + 1}): keep one of them",
+                argument="examples",
+                code="contradiction",
+            )
+
+
+def _comparable(label: object) -> str:
+    """Return a label as text; the order of several labels does not count."""
+    parts = label if isinstance(label, list) else [label]
+    return str(sorted(json.dumps(part, sort_keys=True) for part in parts))
 
 
 def _example_line(example: Example, width: int) -> str:

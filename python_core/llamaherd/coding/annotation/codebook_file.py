@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any
 import yaml
 
 from llamaherd.coding.annotation.codebook import Codebook, checked_codebook
-from llamaherd.coding.annotation.codebook_checks import not_blank
 from llamaherd.coding.references import REFERENCES
 from llamaherd.engine.core import checks
 from llamaherd.engine.core.argument import Argument, Field
@@ -300,7 +299,7 @@ def ready_codebook(name: str, target: str | None = None) -> Codebook:
         )
     if target is None:
         return _of_file(name)
-    target = not_blank("target", target)
+    target = checks.not_blank("target", target)
     if not needs:
         raise ArgumentError(f"must be left out: {name} has no target", argument="target")
     content: Any = _replaced(_of_file(name).to_dict(), target)

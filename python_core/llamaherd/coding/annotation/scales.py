@@ -8,7 +8,6 @@ from decimal import Decimal, InvalidOperation
 from numbers import Real
 from typing import Any
 
-from llamaherd.coding.annotation.codebook_checks import check_fields
 from llamaherd.coding.codes import number_in, text_of
 from llamaherd.engine.core import checks
 from llamaherd.engine.core.argument import Argument, Field
@@ -103,7 +102,9 @@ def scale_of_dict(content: object) -> NumberScale:
         )
     where = Argument("scale")
     there = [key for key in content if content[key] is not None or key not in _KEYS]
-    check_fields(there, _KEYS, _KEYS[:2], "a scale", lambda key: where.at(Field(key)))
+    checks.known_fields(
+        there, _KEYS, _KEYS[:2], "a scale", lambda key: where.at(Field(key))
+    )
     step = content.get("step")
     range_values = {
         where.at(Field("from")): content["from"],

@@ -23,7 +23,7 @@ from llamaherd.engine.core.plain import plain, plain_tree
 from llamaherd.engine.core.words import call, words
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
+    from collections.abc import Callable, Collection, Sequence
 
     from llamaherd.engine.core.argument import Name
 
@@ -117,6 +117,16 @@ def text(name: Name, value: object) -> str:
             f"is not valid Unicode: {error.reason}", argument=name, code="not_unicode"
         ) from error
     return plain_text
+
+
+def not_blank(name: Name, value: object) -> str:
+    """Check that a text is not blank and has no NUL character; return the text."""
+    checked = text(name, value)
+    if not checked.strip():
+        raise ArgumentError("must not be empty", argument=name, code="empty")
+    if "\0" in checked:
+        raise ArgumentError("must have no NUL character", argument=name)
+    return checked
 
 
 def tree(name: Name, value: object) -> Any:  # noqa: ANN401 - of the type of the value
@@ -259,6 +269,27 @@ def distinct(name: Name, values: Sequence[object]) -> None:
                 f"must be different values, not {shown(value)} twice", argument=name
             )
         seen.add(value)
+
+
+def known_fields(
+    content: Iterable[Any],
+    known: Sequence[str],
+    required: Iterable[str],
+    what: str,
+    place_of: Callable[[str], Name] = str,
+) -> None:
+    """Check the names of fields; `place_of` returns the place of a field."""
+    for name in content:
+        if name not in known:
+            hint = meant(name, known) or f"; it has {', '.join(known)}"
+            raise ArgumentError(
+                f"is not a field of {what}{hint}",
+                argument=place_of(str(name)),
+                code="unknown_argument",
+            )
+    for name in required:
+        if name not in content:
+            raise ArgumentError("is missing", argument=place_of(name), code="missing")
 
 
 def no_list(value: object) -> str:
