@@ -118,10 +118,7 @@ def index_of(values: object) -> list[Any] | None:
 
 
 def column(frame: object, name: str, argument: str) -> list[Any]:
-    """Return the values of a column as Python objects; None for missing values.
-
-    Missing values are NaN and the values that the library calls missing.
-    """
+    """Return the values of a column as Python objects; None for NaN and missing ones."""
     name = plain(name)
     if not isinstance(name, str):
         raise ArgumentTypeError(

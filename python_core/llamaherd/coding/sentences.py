@@ -41,12 +41,7 @@ def with_interval(
     form: str = "[{}, {}]",
     missing: str = "-",
 ) -> str:
-    """Format a value with its interval, if it has one, such as 0.74 [0.67, 0.80].
-
-    Args:
-        measure: Mapping with "value" and, if known, "low" and "high".
-        form: Template of the interval.
-    """
+    """Format a value with its interval, if it has one, such as 0.74 [0.67, 0.80]."""
     value, low, high = (
         number(measure.get(name), digits, "") for name in ("value", "low", "high")
     )
@@ -83,14 +78,9 @@ FILTERS: dict[str, Callable[..., Any]] = {"big": "{:,}".format, "repr": repr}
 
 
 class Notes:
-    """Sentences of one template, by name.
+    """Sentences of one template in the folder `templates` of a package, by name.
 
-    The template has a macro for each sentence. A line that begins with spaces continues
-    the line before it.
-
-    Args:
-        package: Package with a folder `templates`.
-        template: Name of the template.
+    The template has a macro for each. A line that begins with spaces continues the last.
     """
 
     def __init__(self, package: str, template: str = "notes.txt.j2") -> None:

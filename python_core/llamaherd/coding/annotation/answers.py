@@ -36,25 +36,19 @@ BLANK = Failure("the text is empty", "empty")
 
 @dataclass(slots=True, kw_only=True)
 class Answers:
-    """Answers for n texts or rows.
+    """Answers for n texts or rows; None for what a coding does not have.
 
     Attributes:
         errors: n error messages; None for answered texts.
-        probs: float64[n, k], label probabilities; None if answers were generated.
-        raw: float64[n, k], probabilities before calibration; None without calibration.
-        coverage: float64[n]: total probability of all labels; None if answers were
-            generated.
-        values: n labels or fields; None if `probs` contains the answers.
-        between: float64[n, k], standard deviation of probabilities between thoughts; None
-            if each answer has at most one thought.
-        thoughts: n thoughts, with None for texts without a thought; None if the model did
-            not think.
-        quotes: n quotes that support the labels, with None for texts without a quote;
-            None if no quotes were requested.
-        best: int64[n, k], part of each text that supports each label most; None if no
-            text has several parts, or no quotes were requested.
-        steps: n names of the steps that labelled the texts; None for a coding in one
-            step.
+        probs: float64[n, k], label probabilities.
+        raw: float64[n, k], probabilities before calibration.
+        coverage: float64[n]: total probability of all labels.
+        values: n labels or fields, if `probs` does not contain the answers.
+        between: float64[n, k], standard deviation of probabilities between thoughts.
+        thoughts: n thoughts.
+        quotes: n quotes that support the labels.
+        best: int64[n, k], part of each text that supports each label most.
+        steps: n names of the steps that labelled the texts.
     """
 
     errors: list[str | None]
@@ -80,13 +74,7 @@ class Answers:
                 values[texts] = new
 
     def take(self, at: Integers, others: Answers, step: str) -> None:
-        """Store the answers of a step; a text that fails keeps its earlier label.
-
-        Args:
-            at: Positions of the texts.
-            others: Their answers, with probabilities.
-            step: Name of the step.
-        """
+        """Store a step's answers to the texts `at`; texts that fail keep their label."""
         assert self.probs is not None  # noqa: S101 - see settings.py
         assert others.probs is not None  # noqa: S101
         assert self.steps is not None  # noqa: S101
@@ -302,10 +290,7 @@ def answers_of_rows(
 ) -> Answers:
     """Expand the answers of unique texts to rows; rows of blank texts get an error.
 
-    Args:
-        answers: Answers of the unique texts.
-        rows: int64[n], index of the text of each row; -1 for rows without a text.
-        texts: n texts; None for missing texts.
+    `rows` is int64[n], the index of the text of each row, -1 for rows without a text.
     """
 
     def of(values: Any) -> Any:  # noqa: ANN401 - of any field

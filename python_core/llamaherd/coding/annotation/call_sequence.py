@@ -26,14 +26,8 @@ if TYPE_CHECKING:
 class CallSequence:
     """Base class of calls that run other calls one after another.
 
-    Args:
-        context: Context to run in.
-        journal: Open journal of the calls; None to open one by `_opened_journal`.
-
-    Attributes:
-        context: Context to run in.
-        failure: Reason why the sequence ended early; None if it was not ended early.
-        journal: Open journal while the sequence runs; None without a journal.
+    `failure` is the reason why the sequence ended early. Without a given `journal`,
+    `_opened_journal` opens one while the sequence runs.
     """
 
     def __init__(self, context: Host, journal: Journal | None = None) -> None:

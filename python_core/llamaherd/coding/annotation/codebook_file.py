@@ -197,14 +197,7 @@ def _pairs(
 
 
 def _value(node: yaml.Node, path: Place, lines: _Lines, *, typed: bool = False) -> Any:  # noqa: ANN401
-    """Convert a node to texts, lists and mappings of texts; None for empty values.
-
-    Args:
-        node: Node of the YAML document.
-        path: Path of the node.
-        lines: Receives the lines of all fields.
-        typed: True to convert scalars to their JSON types instead of texts.
-    """
+    """Convert a node to texts, or with `typed` to JSON; record the lines of fields."""
     lines.setdefault(path, node.start_mark.line + 1)
     if isinstance(node, yaml.SequenceNode):
         return [
@@ -323,10 +316,9 @@ def list_ready_codebooks() -> list[ReadyCodebook]:
 
 
 def sources_of(codebook: Codebook) -> tuple[str, ...]:
-    """Return keys of the references of a ready codebook; () for any other codebook.
+    """Return keys of the references of a ready codebook, which may have other examples.
 
-    A codebook is recognized as ready if its type, question, labels and definitions equal
-    the content of a ready codebook; examples may differ.
+    The result is () for any other codebook.
     """
     for name, entry in _index().items():
         ready = _of_file(name)

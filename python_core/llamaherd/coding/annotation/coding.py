@@ -65,14 +65,7 @@ note = Notes("llamaherd.coding.annotation")
 
 
 class Coding(CallSequence):
-    """Coding of a column of texts, step by step and block by block, as one call.
-
-    Args:
-        context: Context to run in.
-        work: Texts to code, with codebook and settings.
-        models: Models of later steps.
-        journal: Open journal, used instead of the journal that `work` names.
-    """
+    """Coding of a column of texts, step by step and block by block, as one call."""
 
     def __init__(
         self,

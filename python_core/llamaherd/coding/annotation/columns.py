@@ -48,9 +48,7 @@ class CodedRows:
     """Answers of n rows, with the values that columns have.
 
     Attributes:
-        answers: The answers.
-        probs: float64[n, k], probability of each label; NaN for failed texts; None if
-            answers were generated.
+        probs: float64[n, k]; NaN for failed texts; None if answers were generated.
         errors: n error messages, also for fields that no column can hold.
     """
 
@@ -333,10 +331,7 @@ def label_column(labels: list[str | None], codebook: Codebook) -> Any:  # noqa: 
 def _numeric(
     labels: Sequence[str | None], number_of: Mapping[str, int | float]
 ) -> Integers | Floats:
-    """Return labels as integers if all numbers are integers, otherwise as floats.
-
-    A missing label is None among integers, and NaN among floats.
-    """
+    """Return labels as integers with None, or, with fractions, as floats with NaN."""
     if all(isinstance(number, int) for number in number_of.values()):
         whole = {label: int(number) for label, number in number_of.items()}
         return Integers(values=[None if x is None else whole[x] for x in labels])

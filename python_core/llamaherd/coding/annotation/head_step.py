@@ -43,19 +43,7 @@ _LEAST = 30  # least number of labelled texts with an embedding to fit a head
 
 
 class HeadStep(Step):
-    """Labels of some of the texts by a head, which is fitted to the labels of others.
-
-    Args:
-        calls: Sequence of calls that this step is a part of.
-        embedder: `Model`, context or `Llama` for embeddings.
-        first: Step of the texts to which the head is fitted.
-        work: Codebook and settings.
-        at: As in `Step`.
-        texts: As in `Step`.
-
-    Attributes:
-        model: Model of the embeddings.
-    """
+    """Labels by a head, which is fitted to the labels of the step `first`."""
 
     def __init__(
         self,

@@ -88,10 +88,6 @@ def joined_labels(labels: Iterable[str]) -> str:
 
 
 def confidence_of(probs: Floats) -> Floats:
-    """Return the confidence in the least certain label, float64[n] in [0, 1].
-
-    Args:
-        probs: float64[n, k], probability that each label applies.
-    """
+    """Return the confidence in the least certain of k labels, float64[n] in [0, 1]."""
     confidence: Floats = (2 * abs(probs - 0.5)).min(axis=1)
     return confidence

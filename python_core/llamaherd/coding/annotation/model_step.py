@@ -82,11 +82,7 @@ class _Block(NamedTuple):
 class ModelStep(Step):
     """Labels of some of the texts by a model, block by block.
 
-    Args:
-        calls: Sequence of calls that this step is a part of.
-        context: Context of the model.
-        work: Codebook and settings.
-        rows: int64[n], index of the text of each row to which a calibration is fitted.
+    `rows` is int64[n], the text of each row to which a calibration is fitted.
 
     Attributes:
         calibration: Calibration of the probabilities; None without calibration.

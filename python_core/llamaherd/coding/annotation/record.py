@@ -129,8 +129,7 @@ def thinking_record(settings: Settings, stats: Stats) -> dict[str, Any]:
 def model_record(model: Model) -> dict[str, Any]:
     """Return name, size, SHA-256, general metadata and LoRA adapters of a model.
 
-    The hash takes about a second per GB and is cached. It is None for a file that was
-    changed or removed after it was loaded.
+    The hash takes a second per GB and is cached; None if the file changed since loading.
     """
     file = model.file
     metadata = {
@@ -221,13 +220,9 @@ def notes_of(  # noqa: PLR0917 - two callers, in this order
 
     Args:
         labels: n labels; None for missing labels.
-        coverage: float[n], total probability of all labels, NaN without a label; None if
-            unknown.
-        codebook: Codebook of the coding.
-        settings: Settings, as in `Settings.to_dict`.
-        prompt: A prompt as the model reads it, if labels directly follow the prompt; ""
-            if labels follow a thought.
-        raw: float64[n, k], probabilities before calibration; None if unknown.
+        coverage: float[n], total probability of all labels, NaN without a label.
+        prompt: A prompt that labels directly follow; "" if they follow a thought.
+        raw: float64[n, k], probabilities before calibration.
     """
     known = [label for label in labels if label is not None]
     if codebook.kind.is_generated or not known:

@@ -35,13 +35,9 @@ class Step(ABC):
     """Labels of some of the texts, by one model or head.
 
     Attributes:
-        name: Name of the step, one of `STEPS`.
         at: int64[n], positions of the texts among all unique texts.
-        texts: The n texts.
-        answers: Their answers so far; texts not labelled yet are cancelled.
+        answers: Answers so far; texts not labelled yet are cancelled.
         is_begun: True if a block of texts has been labelled.
-        n_journal: Number of answers from the journal.
-        seconds: Time of the step.
         facts: Further facts for the record.
     """
 
@@ -92,12 +88,9 @@ def n_unsure(probs: Floats, unsure: float) -> int:
 
 
 def unsure_of(probs: Floats, groups: Sequence[Integers], unsure: float) -> Integers:
-    """Return the positions of the texts of each group to label again, sorted.
+    """Return the positions of the share `unsure` of each group to label again, sorted.
 
-    Args:
-        probs: float64[n, k], probabilities of all texts; NaN without a label.
-        groups: Positions of texts.
-        unsure: Share of each group.
+    `probs` is float64[n, k], of all texts; NaN without a label.
     """
     chosen = [
         group[least_sure(probs[group], n_unsure(probs[group], unsure))]
@@ -153,13 +146,7 @@ def record_of_steps(
 
 @dataclass(frozen=True, slots=True)
 class StepModels:
-    """Models of later steps, as passed by the caller.
-
-    Attributes:
-        embeddings: Model for embeddings or path of its file; None without a head.
-        larger: Context of the larger model or path of its file; None without a larger
-            model.
-    """
+    """Models of later steps, as the caller passed them: opened, paths, or None."""
 
     embeddings: Any
     larger: Any

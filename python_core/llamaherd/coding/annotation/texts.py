@@ -49,11 +49,9 @@ def checked_texts(values: Sequence[object], name: str) -> list[str | None]:
 
 
 def unique_texts(texts: Sequence[str | None]) -> tuple[list[str], Integers]:
-    """Return unique texts, in the order of first occurrence.
+    """Return unique texts, in the order of first occurrence, and the index of each row's.
 
-    Returns:
-        The unique texts; and int64[n], the index of each row's text, -1 for a missing or
-        blank text.
+    The index, int64[n], is -1 for a missing or blank text.
     """
     index_of: dict[str, int] = {}
     rows = np.fromiter(
@@ -146,14 +144,9 @@ def _n_tokens(model: Model, text: str) -> int:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Source:
-    """Texts and labels that a result was computed from, as hashes.
+    """Texts and labels that a result was computed from: n rows, and SHA-256.
 
-    Attributes:
-        n: Number of rows.
-        texts: SHA-256 of the texts in order; None for unknown texts.
-        labels: SHA-256 of the labels in order; None without labels.
-        pairs: SHA-256 of the rows, independent of their order; None if texts or labels
-            are unknown.
+    `texts` and `labels` are in order, `pairs` is independent of the order of rows.
     """
 
     n: int
@@ -230,10 +223,7 @@ def check_source(name: Name, result: object, of: Source, *, any_order: bool) -> 
 
 
 def comparable_text(value: Any) -> str | None:  # noqa: ANN401 - whatever a cell holds
-    """Normalize a text or an id for comparison; None for a missing value.
-
-    1 and 1.0 are equal, and so are composed and decomposed accented letters.
-    """
+    """Normalize a text or id: 1 and 1.0 are equal, and accents in NFC and NFD."""
     if value is None or value != value:  # noqa: PLR0124 - NaN
         return None
     if isinstance(value, (float, np.floating)) and float(value).is_integer():
@@ -275,13 +265,8 @@ def check_relabelled(
     texts: their number has the mean sum(probs), over all changed texts. It is compared
     with this mean by Chernoff's bound for sums of independent events.
 
-    Args:
-        before: int64[N], marks of the labels at the draw; `OTHER_PART` for texts that are
-            not compared.
-        now: int64[N], marks of the labels now; rows without a label are not compared.
-        coded: Rows of the texts with codes.
-        probs: float64[N], probability of each text to be drawn; None if all are equal.
-        since: Origin of the labels `before`, for the message.
+    `before` is int64[N], `OTHER_PART` for texts that are not compared; `probs` None if
+    all probabilities are equal; `since` the origin of `before`, for the message.
     """
     if not before.any():
         return

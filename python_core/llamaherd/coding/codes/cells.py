@@ -44,8 +44,7 @@ def is_nothing(text: str) -> bool:
 def plain(value: Any, argument: Name = "codes") -> Any:  # noqa: ANN401, PLR0911 - of any type
     """Return a code as None, bool, int, float, or a str in Unicode form NFC.
 
-    Whole numbers become int, dates become ISO texts, and Enum members become their
-    values. Tuples are unchanged.
+    Whole numbers become int, dates ISO texts, Enum members their values; tuples stay.
     """
     if isinstance(value, Enum):
         value = value.value
@@ -76,11 +75,7 @@ def text_of(value: Any) -> str | None:  # noqa: ANN401 - of any type
 
 
 def number_in(text: str) -> int | float | None:
-    """Return the number in a text such as "1" or "1.0"; None for other texts.
-
-    A text with leading zeros, such as "01", is not a number, because it may be a code
-    different from "1".
-    """
+    """Return the number in a text such as "1" or "1.0"; None for others, also "01"."""
     is_number = len(text) <= _LONGEST_NUMBER and _NUMBER.fullmatch(text)
     return _number(Decimal(text)) if is_number else None
 

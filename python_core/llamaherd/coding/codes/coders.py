@@ -41,13 +41,11 @@ def check_coders(
     coders: Sequence[str],
     known: Iterable[Any],
 ) -> None:
-    """Refuse a column without any label beside columns of codes.
+    """Refuse a column without any label (notes, dates, rows) beside columns of codes.
 
-    Such a column contains notes, dates or row numbers. As codes they would tie with the
-    codes of the coders, or outvote them. A coder who gave only codes such as "unclear"
-    cannot be told from a column of notes, unless these codes are declared as labels. If
-    no column has a label, nothing is refused: then labels and codes are written
-    differently.
+    As codes they would tie with the codes of the coders, or outvote them. Codes such as
+    "unclear" must be declared as labels. If no column has a label, nothing is refused:
+    then labels and codes are written differently.
     """
     there, names = set(labels) - {None}, list(known)
     columns = [list(column) for column in columns]
@@ -118,11 +116,7 @@ def _letters(text: str) -> str:
 def check_names(
     names: Iterable[object], argument: Name = "gold", owner: str = ""
 ) -> None:
-    """Refuse coders or columns of the same name, of which one would be lost.
-
-    Names are the same if they are equal in Unicode form NFC, without the whitespace
-    around them. Nameless columns are not compared.
-    """
+    """Refuse names that are equal in NFC without whitespace: one would be lost."""
     seen = set()
     for i, name in enumerate(names):
         form = normalize("NFC", str(name)).strip()

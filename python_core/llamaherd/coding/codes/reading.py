@@ -23,11 +23,9 @@ _MOST_LABELS = 20  # a column with more distinct numbers contains measurements
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reading:
-    """Codes of one type: all numbers, all truth values, or all texts.
+    """Columns of codes and labels of one type: numbers, truth values, or texts.
 
-    Attributes:
-        columns: The given columns of codes; None for missing codes.
-        names: The given labels, converted to the same type.
+    A missing code is None.
     """
 
     columns: list[list[Any]]
@@ -115,8 +113,7 @@ def read_sets(
 def names_of(categories: Sequence[Sequence[Any]]) -> list[Any]:
     """Return all labels of several columns of categories, in the order of the first.
 
-    A label of a later column is omitted if it differs from an earlier label only in case
-    or whitespace, because it is not a separate label.
+    A later label that differs only in case or whitespace is no separate label.
     """
     labels: list[Any] = []
     forms: set[str] = set()
@@ -128,11 +125,7 @@ def names_of(categories: Sequence[Sequence[Any]]) -> list[Any]:
 
 
 def are_measured(values: Sequence[Any]) -> bool:
-    """Return True if values are measurements, not labels.
-
-    Measurements are numbers with fractions, or with more than 20 different values. Texts
-    and truth values are labels.
-    """
+    """Return True for numbers with fractions, or with more than 20 different values."""
     there = {value for value in map(plain, values) if value is not None}
     if not there or any(isinstance(v, bool) or not _is_number(v) for v in there):
         return False

@@ -129,8 +129,7 @@ def unescaped(cell: str) -> str:
 def same_text(one: str, other: str) -> bool:
     """Return True if texts differ at most in line ends, whitespace and doubled quotes.
 
-    Spreadsheets change line ends and whitespace. Some readers of CSV, such as R's
-    `data.table::fread()`, keep the doubled quotes of quoted cells.
+    Spreadsheets change the former; R's `data.table::fread()` keeps doubled quotes.
     """
     return _lines(one) == _lines(other)
 
@@ -239,10 +238,7 @@ class Places:
     rows: Sequence[int]
 
     def order_of(self, codes: Input) -> list[int] | None:
-        """Return indices that sort codes into the sample's order, by their pandas index.
-
-        None if there is no index, or if the codes are already in the sample's order.
-        """
+        """Return indices that sort codes by their index; None if they are sorted."""
         index = frames.index_of(codes)
         n = len(self.ids)
         if index is None or len(index) != n or index == list(range(n)):

@@ -59,11 +59,7 @@ class SampleRows:
         texts: Sequence[Any] | None = None,
         labels: Sequence[Any] | None = None,
     ) -> SampleRows:
-        """Select the sample's columns that exist in the data.
-
-        `labels` also identify rows if the column that the sample's labels came from is
-        missing.
-        """
+        """Select the sample's columns of the data; `labels` replace a missing column."""
         is_frame = isinstance(frame, Mapping) or hasattr(frame, "columns")
         there = frames.names(frame) if is_frame else []
         design = gold.design
@@ -142,8 +138,7 @@ def _check_edits(
 def filtered(gold: GoldSample, rows: SampleRows) -> GoldSample:
     """Restrict a sample to the texts that the data contain; texts are matched by id.
 
-    The sample is returned unchanged if the data have at least as many rows as the draw
-    had texts, or if the ids of the rows are not the ids of different texts.
+    It stays as it is if no row is missing, or if ids are not those of different texts.
     """
     if gold.all_ids is None or rows.ids is None or rows.n >= len(gold.all_ids):
         return gold
@@ -157,11 +152,9 @@ def filtered(gold: GoldSample, rows: SampleRows) -> GoldSample:
 def matched(
     gold: GoldSample, data: SampleRows, labels: Sequence[str | None]
 ) -> tuple[GoldSample, list[str]]:
-    """Find the texts of a sample without locked texts; `labels` are the model's.
+    """Find the unlocked texts of a sample in the data; `labels` are the model's.
 
-    Returns:
-        The sample, restricted to the texts of the data and with their rows; and notes on
-        texts that the data do not have, on a locked part, and on changed labels.
+    Also return notes on missing texts, on a locked part, and on changed labels.
     """
     here = filtered(gold, data)
     new_rows = current_rows(here, data)
@@ -312,10 +305,9 @@ def label_forms(labels: Sequence[Any]) -> list[str | None]:
 
 
 def _label_form(label: Input) -> str | None:
-    """Normalize a label for comparison; return None for a blank cell or no label.
+    """Normalize a label to identify rows: case, whitespace and order are ignored.
 
-    The result only identifies rows, so case, whitespace and the order of several labels
-    are ignored.
+    None for a blank cell or no label.
     """
     parts = labels_in(text_of(label) or "", ())
     forms = {form_of(part) for part in parts if not is_nothing(part)}

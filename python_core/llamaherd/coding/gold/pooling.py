@@ -59,10 +59,9 @@ def highest_prob(after: GoldSample, n: int) -> float:
 def is_same_design(
     after: GoldSample, draw: Draw, left: Ints, design: dict[str, Any]
 ) -> bool:
-    """Return True if both draws together are one sample of the first draw's design.
+    """Return True if both draws are one sample: simple, or of the same strata.
 
-    The draws are one sample if both are simple, or if both are stratified in the same way
-    and their allocation follows from the sizes of the strata.
+    The allocation to strata must follow from their sizes.
     """
     kind = design["kind"]
     if after.waves or kind != after.design["kind"]:

@@ -114,10 +114,7 @@ class Population:
 
     @cached_property
     def there(self) -> Ints:
-        """Rows with a text to code; all rows if the column of texts is unknown.
-
-        Rows that were drawn in earlier waves are left out.
-        """
+        """Rows with a text that no earlier wave drew; all if no column has texts."""
         has_text = np.ones(len(self), dtype=bool)
         if self.text_column is not None:
             has_text = np.array(
@@ -344,10 +341,7 @@ def match_sample(
 def codes_and_probs(
     texts: Population, gold: Input, prob: Input, weights: object
 ) -> tuple[Any, Any]:
-    """Return `gold` and `prob`; for the name of a column, return the column's values.
-
-    A pandas object with another index than the data frame raises an error.
-    """
+    """Return `gold` and `prob`, or their columns; check the index of pandas objects."""
     if isinstance(gold, str):
         gold = frames.column(texts.frame, gold, "gold")
     if isinstance(prob, str) and prob in frames.names(texts.frame):

@@ -184,10 +184,7 @@ class _Problem(NamedTuple):
 
 
 class _Sheet:
-    """Completed coding sheet: a file or a data frame; `lines` have column names first.
-
-    If another sheet has a column of the same name, `stem` names the coder.
-    """
+    """Completed coding sheet; `stem` names a coder whose name another sheet has."""
 
     def __init__(
         self,

@@ -368,10 +368,7 @@ def _kappa(share: float, accuracy: float | None, kappa: float | None) -> float |
 def _quantiles_of_pairs(
     power: float, level: float, candidates: int
 ) -> tuple[float, float]:
-    """Return the normal quantiles of confidence and power for all pairs of codebooks.
-
-    All pairs together have the confidence level, by Bonferroni.
-    """
+    """Return normal quantiles of confidence and power for all pairs (Bonferroni)."""
     checks.real("power", power, 1e-6, 1 - 1e-6)
     checks.real("level", level, 1e-6, 1 - 1e-6)
     checks.integer("candidates", candidates, 2, 1000)

@@ -30,7 +30,6 @@ class Reference:
     Attributes:
         key: Key in BibTeX.
         kind: Type of the entry, such as "article".
-        fields: Fields of the entry, by name, as BibTeX writes them.
         letter: Letter after the year if several works have the same authors and year.
     """
 

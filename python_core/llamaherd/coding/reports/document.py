@@ -94,12 +94,7 @@ def is_unedited(path: Path) -> bool:
 
 
 class _Writer(HTMLParser):
-    """Parser of sections that adds each element to a document.
-
-    Args:
-        document: The document.
-        pictures: PNG files of the plots, by number from 1.
-    """
+    """Parser of sections that adds each element, and its PNG, to a document."""
 
     def __init__(self, document: Document, pictures: list[bytes]) -> None:
         super().__init__()

@@ -55,14 +55,9 @@ class Sections(NamedTuple):
 
 
 class Figures:
-    """Plots of a report, drawn if matplotlib is installed.
+    """Plots of a report as `image` writes them: from a plot, its number and description.
 
-    Args:
-        image: Function that returns the HTML of an image from a plot, its number and its
-            description for screen readers.
-
-    Attributes:
-        missing: Message if matplotlib is not installed; otherwise "".
+    `missing` is a message if matplotlib is not installed; otherwise "".
     """
 
     def __init__(self, image: Callable[[Plot, int, str], Markup]) -> None:
@@ -210,13 +205,10 @@ def titled_measures(
 
 
 class MarkedPiece(NamedTuple):
-    """Part of a text with the same passages throughout.
+    """Part of a text with the same passages throughout; "" for no labels.
 
-    Attributes:
-        text: Characters of the part.
-        labels: Labels of the passages that contain this part; "" outside passages.
-        starts: Labels of the passages that begin with this part.
-        colour: Number of the colour of the last label.
+    `labels` are of all passages that contain it, `starts` of those that begin here;
+    `colour` is the number of the colour of the last label.
     """
 
     text: str

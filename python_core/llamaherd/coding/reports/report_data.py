@@ -178,10 +178,7 @@ def contents_of(
 
 
 def estimates_in(contents: Contents) -> list[dict[str, Any]]:
-    """Return the estimates of a report, in the order of its page.
-
-    Reports of an earlier version have one object of estimates, or null.
-    """
+    """Return the estimates of a report; earlier versions have one object, or null."""
     estimates = contents.get("estimates") or []
     return [estimates] if isinstance(estimates, dict) else estimates
 
@@ -284,11 +281,7 @@ def _examples(
     validation: Mapping[str, Any] | None,
     n: int,
 ) -> list[dict[str, Any]]:
-    """Select texts to show.
-
-    With a validation these are texts on which model and people disagree, otherwise the
-    first texts.
-    """
+    """Select texts to show: errors of a validation, otherwise the first texts."""
     quotes = _quotes(coded)
     if validation is not None:
         return [

@@ -199,10 +199,7 @@ def _probs(values: list[list[float | None] | None] | None, k: int) -> Floats | N
 
 
 def _is_summary_same(contents: Contents, probs: Floats | None, *, several: bool) -> bool:
-    """Return True if the report's counts and shares are those of its labels.
-
-    Also return True for a recalibrated coding, whose labels are not in the report.
-    """
+    """Compare the report's counts with its labels; recalibrated ones are not in it."""
     if contents["run"].get("recalibration") is not None:
         return True
     rows = [index for index in contents["data"]["rows"] if index is not None]
