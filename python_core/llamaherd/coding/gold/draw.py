@@ -50,6 +50,14 @@ DESIGNS = {
     "given": "at random, with given probabilities",
     "waves": "in waves of different designs",
 }
+# Default of an argument, and the designs that it is for.
+_USES: dict[str, tuple[object, tuple[str, ...]]] = {
+    "by": (None, ("stratified",)),
+    "confidence": (None, ("uncertainty",)),
+    "floor": (0.3, ("uncertainty", "weights")),
+    "allocation": ("proportional", ("stratified",)),
+    "weights": (None, ("weights",)),
+}
 
 
 @one_warning()
@@ -165,7 +173,14 @@ def gold_sample(
     kind = prob if isinstance(prob, str) else None
     if prob is None:
         kind = "simple" if by is None else "stratified"
-    _check_used(kind, confidence=confidence, floor=floor, allocation=allocation)
+    _check_used(
+        kind,
+        by=by,
+        confidence=confidence,
+        floor=floor,
+        allocation=allocation,
+        weights=weights,
+    )
     _check_there(texts, n)
     most = 1.0 if after is None else highest_prob(after, n)
     draw, more, same = _drawn(
@@ -181,15 +196,6 @@ def gold_sample(
         after=after,
         most=most,
     )
-    for name, value, user in (
-        ("by", by, "stratified"),
-        ("weights", weights, "weights"),
-    ):
-        if value is not None and kind != user:
-            raise ArgumentError(
-                f"is for {setting('prob', user)}, not {checks.shown(prob)}",
-                argument=name,
-            )
     scale = scale_of(data, None, texts.label_column)
     n_missing = len(texts) - len(texts.there) - len(texts.drawn)
     design = {
@@ -256,18 +262,11 @@ def _check_there(texts: Population, n: int) -> None:
 
 def _check_used(kind: str | None, **arguments: Input) -> None:
     """Check that arguments of one design are not given with another design."""
-    defaults = {"confidence": None, "floor": 0.3, "allocation": "proportional"}
-    users = {
-        "confidence": ("uncertainty",),
-        "floor": ("uncertainty", "weights"),
-        "allocation": ("stratified",),
-    }
     for name, value in arguments.items():
-        is_default = (
-            isinstance(value, (str, float, type(None))) and value == defaults[name]
-        )
-        if not is_default and kind not in users[name]:
-            designs = " or ".join(setting("prob", user) for user in users[name])
+        default, users = _USES[name]
+        is_default = isinstance(value, (str, float, type(None))) and value == default
+        if not is_default and kind not in users:
+            designs = " or ".join(setting("prob", user) for user in users)
             raise ArgumentError(
                 f"has no effect in this design: it is for {designs}", argument=name
             )

@@ -244,7 +244,10 @@ def test_blank_texts_are_not_drawn() -> None:
     ("options", "match"),
     [
         ({"prob": "convenient"}, "prob must be one of 'simple', 'stratified'"),
-        ({"prob": "simple", "by": "party"}, "by is for prob='stratified'"),
+        (
+            {"prob": "simple", "by": "party"},
+            "by has no effect in this design: it is for prob='stratified'",
+        ),
         ({"by": "colour"}, "by must be a column of the data frame, not 'colour'"),
         ({"prob": "uncertainty"}, "confidence must be a column"),
         ({"prob": "uncertainty", "confidence": [2.0] * 60}, "between 0 and 1"),
