@@ -9,7 +9,7 @@ import json
 import re
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import fields, is_dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -230,61 +230,48 @@ def summary_of_problems(problems: Sequence[str]) -> str:
     )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Places:
-    """Identifiers and row numbers of the n texts of a sample, to match an index."""
-
-    ids: Sequence[str]
-    rows: Sequence[int]
-
-    def order_of(self, codes: Input) -> list[int] | None:
-        """Return indices that sort codes by their index; None if they are sorted."""
-        index = frames.index_of(codes)
-        n = len(self.ids)
-        if index is None or len(index) != n or index == list(range(n)):
-            return None
-        texts = [text_of(value) or "" for value in index]
-        for expected in (self.ids, list(map(str, self.rows)), list(map(str, range(n)))):
-            if set(texts) == set(expected) and len(set(texts)) == n:
-                at = {text: i for i, text in enumerate(texts)}
-                return [at[text] for text in expected]
-        raise ArgumentError(
-            "have an index that is neither the sample's ids nor its rows: give "
-            "codes.to_numpy() if they are in the sample's order",
-            argument="codes",
-        )
-
-
 def read_codes(
-    codes: Input, coder: str, places: Places, reader: CodeReader
+    codes: Input, coder: str, ids: Sequence[str], rows: Sequence[int], reader: CodeReader
 ) -> dict[str, list[str | None]]:
-    """Return the codes of each coder, in the sample's order."""
-    order = places.order_of(codes)
-    if isinstance(codes, Mapping) or hasattr(codes, "columns"):
+    """Return the codes of each coder, in the order of a sample of these ids and rows."""
+    is_mapping = isinstance(codes, Mapping)  # may contain Series
+    columns = {coder: codes}
+    if is_mapping or hasattr(codes, "columns"):
         columns = {
             name: frames.column(codes, name, "codes") for name in frames.names(codes)
         }
-    else:  # includes pandas Series, which also have items
-        columns = {coder: codes}
-    if isinstance(codes, Mapping):  # may contain Series
-        columns = {
-            name: _ordered(frames.column(codes, name, "codes"), places.order_of(values))
-            for name, values in codes.items()
-        }
-    elif order is not None:
-        columns = {
-            name: _ordered(list(values), order) for name, values in columns.items()
-        }
-    return {
-        str(name): _checked(values, str(name), places, reader)
-        for name, values in columns.items()
-    }
+    read: dict[str, list[str | None]] = {}
+    for name, values in columns.items():
+        order = _order_of(codes[name] if is_mapping else codes, ids, rows)
+        if order is not None:
+            listed = list(values)
+            values = [listed[i] for i in order]  # noqa: PLW2901 - sorted
+        read[str(name)] = _checked(values, str(name), ids, reader)
+    return read
+
+
+def _order_of(codes: Input, ids: Sequence[str], rows: Sequence[int]) -> list[int] | None:
+    """Return indices that sort codes by their index; None if they are sorted."""
+    index = frames.index_of(codes)
+    n = len(ids)
+    if index is None or len(index) != n or index == list(range(n)):
+        return None
+    texts = [text_of(value) or "" for value in index]
+    for expected in (ids, list(map(str, rows)), list(map(str, range(n)))):
+        if set(texts) == set(expected) and len(set(texts)) == n:
+            at = {text: i for i, text in enumerate(texts)}
+            return [at[text] for text in expected]
+    raise ArgumentError(
+        "have an index that is neither the sample's ids nor its rows: give "
+        "codes.to_numpy() if they are in the sample's order",
+        argument="codes",
+    )
 
 
 def _checked(
-    codes: Sequence[Any], coder: str, places: Places, reader: CodeReader
+    codes: Sequence[Any], coder: str, ids: Sequence[str], reader: CodeReader
 ) -> list[str | None]:
-    n = len(places.ids)
+    n = len(ids)
     if not hasattr(codes, "__len__") or isinstance(codes, (bytes, Mapping)):
         raise ArgumentTypeError(
             f"of {coder!r} must be a list, not {checks.shown(codes)}", argument="codes"
@@ -304,15 +291,11 @@ def _checked(
         label, problem = reader.read(text or "")
         labels.append(label)
         if problem:
-            where = f"codes of {coder!r}, row {i + 1} (id {places.ids[i]})"
+            where = f"codes of {coder!r}, row {i + 1} (id {ids[i]})"
             problems.append(f"{where}: {problem}")
     if problems:
         raise ArgumentError(summary_of_problems(problems), code="unknown_codes")
     return labels
-
-
-def _ordered(values: list[Any], order: Sequence[int] | None) -> list[Any]:
-    return values if order is None else [values[i] for i in order]
 
 
 _FORMAT = 1

@@ -12,7 +12,7 @@ import numpy as np
 from llamaherd.coding.annotation.label_sets import joined_labels, labels_in, none_of
 from llamaherd.coding.codes.coders import majority, majority_of_sets
 from llamaherd.coding.gold import forms, waves
-from llamaherd.coding.gold.forms import CodeReader, Places, read_codes
+from llamaherd.coding.gold.forms import CodeReader, read_codes
 from llamaherd.coding.statistics.dsl import Outside, join_outside
 from llamaherd.engine.core import checks
 from llamaherd.engine.core.errors import ArgumentError
@@ -275,7 +275,8 @@ class GoldSample:
         new_codes = read_codes(
             codes,
             coder,
-            Places(ids=self.ids, rows=self.rows),
+            self.ids,
+            self.rows,
             CodeReader(self.names, several=self.several),
         )
         coders = {**dict(zip(self.coders, self.codes, strict=True)), **new_codes}
