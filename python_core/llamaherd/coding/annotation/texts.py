@@ -1,9 +1,4 @@
-"""Texts to code: duplicates, parts of long texts, and hashes of texts and labels.
-
-Estimates correct the labels of all texts by the errors of the coded texts. If people
-replace the wrong labels of coded texts, no error is left to be seen there, although the
-other texts have as many errors as before. Marks of labels show such changes.
-"""
+"""Texts to code: duplicates, parts of long texts, and hashes of texts and labels."""
 
 from __future__ import annotations
 
@@ -11,9 +6,8 @@ import hashlib
 import json
 import math
 import unicodedata
-import zlib
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
@@ -23,13 +17,12 @@ from llamaherd.coding.codes import text_of
 from llamaherd.coding.sentences import Notes
 from llamaherd.engine.core import checks
 from llamaherd.engine.core.errors import ArgumentError
-from llamaherd.engine.core.phrases import count_of, part_of, verb
+from llamaherd.engine.core.phrases import count_of
 from llamaherd.engine.native import vocabulary
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from llamaherd.coding.statistics.sampling import Floats, Ints
     from llamaherd.engine.core.argument import Name
     from llamaherd.engine.model.model import Model
 
@@ -236,116 +229,3 @@ def _sha256(lines: Iterable[str]) -> str:
     for line in lines:
         hasher.update(line.encode("utf-8", "replace") + b"\n")
     return hasher.hexdigest()
-
-
-OTHER_PART = -1  # mark of a coded text in another part of the sample
-_MARKS = 65_521  # number of different marks
-_IMPROBABLE = math.log(1e3)  # less probable changes are no chance
-
-
-def marks_of(forms: Sequence[str | None]) -> Ints:
-    """Return a short hash of each normalized label, int64[N]; 0 for no label."""
-    known: dict[str | None, int] = {None: 0}
-    for form in forms:
-        if form not in known:
-            known[form] = 1 + zlib.crc32(str(form).encode()) % _MARKS
-    return np.array([known[form] for form in forms], dtype=np.int64)
-
-
-def check_relabelled(
-    before: Ints,
-    now: Ints,
-    coded: Sequence[int],
-    probs: Floats | None,
-    since: str = "when the sample was drawn",
-) -> None:
-    """Refuse labels that changed for coded texts, but not for the other texts.
-
-    If the model codes all texts again, the changed texts are a random part of the coded
-    texts: their number has the mean sum(probs), over all changed texts. It is compared
-    with this mean by Chernoff's bound for sums of independent events.
-
-    `before` is int64[N], `OTHER_PART` for texts that are not compared; `probs` None if
-    all probabilities are equal; `since` the origin of `before`, for the message.
-    """
-    if not before.any():
-        return
-    is_coded = np.zeros(len(now), dtype=bool)
-    is_coded[list(coded)] = True
-    is_compared = (now != 0) & (before != OTHER_PART)
-    changed = is_compared & (now != before)
-    n_changed, n_other = int(changed[is_coded].sum()), int(changed[~is_coded].sum())
-    if not n_changed or not is_compared[~is_coded].any():
-        return
-    if probs is None:
-        probs = np.full(len(now), is_coded.mean())
-    mean = float(probs[changed].sum())
-    surprise = n_changed * math.log(n_changed / max(mean, 1e-300)) - (n_changed - mean)
-    if n_other and (n_changed <= mean or surprise < _IMPROBABLE):
-        return
-    n_coded = int(is_coded.sum())
-    others = count_of(n_other, "other text") if n_other else "no other text"
-    raise ArgumentError(
-        f"{part_of(n_changed, n_coded, 'coded text')} another label than "
-        f"{since}, but {others} {verb(max(n_other, 1), 'has', 'have')}: labels that "
-        "were corrected for the coded texts hide the model's errors, and every estimate "
-        "would be wrong. Use the labels of the draw, as the model gave them: the codes "
-        "correct them. If the model coded all texts again, draw a new sample",
-        argument="coded",
-        code="labels_edited",
-        form="{problem}",
-    )
-
-
-SPLIT = "split"  # key of the record of a split in the design of a sample
-_LOCKED = "n_locked"  # key of the number of texts that are left out
-_OPEN = ("explore", "select")
-
-
-def in_parts(gold: Any, parts: Sequence[str]) -> Any:  # noqa: ANN401 - GoldSample
-    """Return the texts of some parts of a split sample, as a sample of all N texts."""
-    record = gold.design[SPLIT]
-    is_in = np.array([part in parts for part in record["parts"]], dtype=bool)
-    kept = np.flatnonzero(is_in).tolist()
-    of_drawn = gold.strata[gold.rows]
-    drawn = np.bincount(of_drawn)
-    chances = np.bincount(of_drawn[is_in], minlength=len(drawn)) / np.maximum(drawn, 1)
-    chance = np.where(gold.strata >= 0, chances[np.maximum(gold.strata, 0)], 0.0)
-    marks = gold.label_marks
-    if marks is not None:
-        marks = marks.copy()
-        marks[[row for row, here in zip(gold.rows, is_in, strict=True) if not here]] = (
-            OTHER_PART
-        )
-    design = {name: value for name, value in gold.design.items() if name != SPLIT}
-    design |= {"n": len(kept), "part": " and ".join(parts)}
-    return replace(
-        gold,
-        rows=[gold.rows[i] for i in kept],
-        ids=[gold.ids[i] for i in kept],
-        texts=[gold.texts[i] for i in kept],
-        labels=[gold.labels[i] for i in kept],
-        all_probs=gold.all_probs * chance,
-        label_marks=marks,
-        codes=[[codes[i] for i in kept] for codes in gold.codes],
-        design={**design, "split_sha256": record["sha256"]},
-    )
-
-
-def open_parts(gold: Any) -> Any:  # noqa: ANN401 - GoldSample, or what is like it
-    """Return a sample without the texts of "evaluate", if these are still locked."""
-    design = getattr(gold, "design", None) or {}
-    record = design.get(SPLIT)
-    if record is None or record["opened"]:
-        return gold
-    open_sample = in_parts(gold, _OPEN)
-    return replace(
-        open_sample,
-        design={**open_sample.design, _LOCKED: len(gold.rows) - len(open_sample.rows)},
-    )
-
-
-def locked_note(gold: Any) -> list[str]:  # noqa: ANN401 - GoldSample, or what is like it
-    """Return a note on the texts that `open_parts` left out; none without such texts."""
-    n_locked = (getattr(gold, "design", None) or {}).get(_LOCKED, 0)
-    return [note("locked", n=n_locked)] if n_locked else []

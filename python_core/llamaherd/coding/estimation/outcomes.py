@@ -14,7 +14,6 @@ from llamaherd.coding.annotation.label_sets import (
     BETWEEN,
     joined_labels,
 )
-from llamaherd.coding.annotation.texts import check_relabelled, marks_of
 from llamaherd.coding.codes import (
     are_alike,
     are_measured,
@@ -25,7 +24,7 @@ from llamaherd.coding.codes import (
 )
 from llamaherd.coding.estimation.notes import note
 from llamaherd.coding.gold.forms import sets_of
-from llamaherd.coding.gold.joins import label_forms
+from llamaherd.coding.gold.joins import check_relabelled, label_forms, marks_of
 from llamaherd.coding.gold.population import by_columns
 from llamaherd.coding.gold.sample import GoldSample
 from llamaherd.coding.statistics.intervals import NO_LIMITS

@@ -11,7 +11,7 @@ from llamaherd.coding import frames
 from llamaherd.coding.codes import text_of
 from llamaherd.coding.gold import waves
 from llamaherd.coding.gold.joins import RAW, SampleRows, current_rows
-from llamaherd.coding.gold.sample import WAVE_FIELDS, GoldSample
+from llamaherd.coding.gold.sample import PART, SPLIT, WAVE_FIELDS, GoldSample
 from llamaherd.coding.gold.waves import Wave
 from llamaherd.engine.core.errors import ArgumentError
 from llamaherd.engine.core.phrases import percents
@@ -28,7 +28,7 @@ WAVES = "waves"  # kind of a sample whose waves have different designs
 
 def earlier_draw(after: GoldSample, texts: Population) -> tuple[GoldSample, Population]:
     """Match an earlier sample to the data; also return the texts that it did not draw."""
-    if "split" in after.design or "part" in after.design:
+    if SPLIT in after.design or PART in after.design:
         raise ArgumentError(
             f"was split: draw all waves before {call('gold_split')}",
             argument="after",

@@ -13,14 +13,16 @@ import numpy as np
 from llamaherd.coding import frames
 from llamaherd.coding.annotation.coded import Coded
 from llamaherd.coding.annotation.label_sets import confidence_of, labels_in
-from llamaherd.coding.annotation.texts import is_blank, marks_of, open_parts, sha256_of
+from llamaherd.coding.annotation.texts import is_blank, sha256_of
 from llamaherd.coding.codes import are_measured, form_of, numbers_of, text_of
 from llamaherd.coding.gold.joins import (
     SampleRows,
     column_hashes,
     label_forms,
+    marks_of,
     matched,
     note,
+    open_parts,
 )
 from llamaherd.coding.gold.sample import GoldSample
 from llamaherd.engine.core import checks

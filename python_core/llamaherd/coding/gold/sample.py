@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 # Columns of the CSV that contain no codes.
 OURS = ("id", "text", "model_label", "inclusion_prob")
 _FLAGS = ("blind", "shuffle", "bom", "overwrite", "uncoded", "spreadsheet")
+SPLIT = "split"  # key of the record of a split in the design
 PART = "part"  # additional column of a sample that was split
 # Fields of a design that are recorded for each draw.
 WAVE_FIELDS = ("kind", "n", "seed", "by", "strata", "drawn", "allocation", "floor")
@@ -116,7 +117,7 @@ class GoldSample:
     @property
     def parts(self) -> list[str] | None:
         """Part of each text by `gold_split`; None for a sample that was not split."""
-        split = self.design.get("split")
+        split = self.design.get(SPLIT)
         return None if split is None else list(split["parts"])
 
     @property
@@ -188,7 +189,7 @@ class GoldSample:
             waves=tuple(w.among(np.array(kept), new_rows) for w in self.waves),
             outside=self._outside(set(at)),
             design=design,
-            **self._texts_at(at, [int(new_rows[self.rows[i]]) for i in at]),
+            **self.texts_at(at, [int(new_rows[self.rows[i]]) for i in at]),
         )
 
     def _outside(self, kept: set[int]) -> Outside | None:
@@ -203,7 +204,7 @@ class GoldSample:
         left = 1 - self.all_probs[gone] * response
         return join_outside([self.outside, Outside(strata=self.strata[gone], left=left)])
 
-    def _texts_at(self, at: Sequence[int], rows: list[int]) -> dict[str, Any]:
+    def texts_at(self, at: Sequence[int], rows: list[int]) -> dict[str, Any]:
         """Return the fields of some drawn texts, with their new rows."""
         names = ("ids", "texts", "labels")
         columns = {name: [getattr(self, name)[i] for i in at] for name in names}
@@ -233,7 +234,7 @@ class GoldSample:
                 "n": len(at),
                 "history": history,
             },
-            **self._texts_at(at, [self.rows[i] for i in at]),
+            **self.texts_at(at, [self.rows[i] for i in at]),
         )
 
     @property

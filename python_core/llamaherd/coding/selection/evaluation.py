@@ -8,9 +8,8 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Literal
 
 from llamaherd.coding.annotation.annotate import annotate_quietly
-from llamaherd.coding.annotation.texts import SPLIT
 from llamaherd.coding.gold.codes import Codes, texts_with_code
-from llamaherd.coding.gold.sample import GoldSample, sidecar
+from llamaherd.coding.gold.sample import SPLIT, GoldSample, sidecar
 from llamaherd.coding.selection.candidates import (
     CodebookChoice,
     check_codebook,

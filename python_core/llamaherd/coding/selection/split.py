@@ -15,12 +15,12 @@ import os
 import warnings
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Literal, cast
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from llamaherd.coding.annotation.texts import SPLIT, in_parts
-from llamaherd.coding.gold.sample import GoldSample, sidecar
+from llamaherd.coding.gold.joins import in_parts
+from llamaherd.coding.gold.sample import SPLIT, GoldSample, sidecar
 from llamaherd.coding.gold.sheets import read_gold
 from llamaherd.coding.sentences import Notes
 from llamaherd.engine.core import checks, files
@@ -152,7 +152,7 @@ def gold_part(gold: GoldSample, part: PartName) -> GoldSample:
 def part_of(gold: GoldSample, part: str) -> GoldSample:
     """Return a part as `gold_part` does, even if it is locked."""
     record_of(gold)  # checks the split
-    return cast("GoldSample", in_parts(gold, (part,)))
+    return in_parts(gold, (part,))
 
 
 def record_of(gold: object) -> dict[str, Any]:

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from llamaherd.coding import frames
-from llamaherd.coding.annotation.texts import open_parts
 from llamaherd.coding.codes import (
     check_coders,
     check_names,
@@ -20,7 +19,7 @@ from llamaherd.coding.codes import (
 )
 from llamaherd.coding.gold.codes import Codes, codes_of_sample, texts_with_code
 from llamaherd.coding.gold.forms import sets_of
-from llamaherd.coding.gold.joins import SampleRows, matched
+from llamaherd.coding.gold.joins import SampleRows, matched, open_parts
 from llamaherd.coding.gold.sample import GoldSample
 from llamaherd.coding.statistics.ratings import as_list
 from llamaherd.engine.core import checks
