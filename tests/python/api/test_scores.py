@@ -53,6 +53,7 @@ def test_labels_of_many_steps_are_told(
     context: lh.Context, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("llamaherd.calls.api.classify._MANY_STEPS", 2)
+    monkeypatch.setattr("llamaherd.calls.api.classify._warned", set())
     labels = ["positively charged", "negatively charged", "neutral"]
     with pytest.warns(UserWarning, match="3 labels take 2 steps of the model for each"):
         lh.classify_parallel(context, PROMPTS, labels)

@@ -59,6 +59,7 @@ if TYPE_CHECKING:
     LabelOption = Collection[str] | Mapping[str, str]
 
 _MANY_STEPS = 2_000  # for the labels of a prompt: some seconds with a small model
+_warned: set[int] = set()  # numbers of labels about which the user knows
 
 
 @takes(ClassifyOptions, ClassifySettings)
@@ -258,13 +259,17 @@ def check_contextual(thinking: object) -> None:
 
 
 def _warn_of_many_steps(rows: Sequence[ScoredPrompt]) -> None:
-    """Warn if the labels of each prompt take long: progress counts only prompts."""
-    n_steps = next((row.tree.n_paths for row in rows if row.tree is not None), 0)
-    if n_steps >= _MANY_STEPS:
+    """Warn once if the labels of a prompt take long: progress counts only prompts."""
+    scored = next((row for row in rows if row.tree is not None), None)
+    if scored is None or scored.tree is None or scored.tree.n_paths < _MANY_STEPS:
+        return
+    n_labels, n_steps = len(scored.continuations), scored.tree.n_paths
+    if n_labels not in _warned:
+        _warned.add(n_labels)
         warn_caller(
-            f"{len(rows[0].continuations):,} labels take {n_steps:,} steps of the model "
-            "for each prompt, as long as an answer of so many tokens: choose among fewer "
-            "labels, or first among groups of labels"
+            f"{n_labels:,} labels take {n_steps:,} steps of the model for each prompt, "
+            "as long as an answer of so many tokens: choose among fewer labels, or first "
+            "among groups of labels"
         )
 
 
