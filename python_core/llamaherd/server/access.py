@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from starlette.datastructures import Headers
 
-from llamaherd.server.errors import ApiError, stopping
+from llamaherd.server.errors import ApiError, internal, stopping
 from llamaherd.server.pages import DATA, PAGES
 from llamaherd.server.protocol import ID_HEADER, RequestRecord, request_id, send_json
 from llamaherd.server.running import counts
@@ -56,16 +56,25 @@ class AccessMiddleware:
         scope["llamaherd.record"] = record = RequestRecord()
         sent = _sending(record, send, request_id(scope))
         try:
-            record.user = self._guard.check(scope, is_open=scope["path"] in OPEN)
-            if self._shared.is_ending and scope["path"] != FIGURES:
-                raise stopping()
+            record.user = self._checked_user(scope)
             await self._app(scope, receive, sent)
         except ApiError as error:
             await send_json(sent, error.status, error.body, error.headers)
+        except Exception as error:  # of a page; endpoints answer with theirs
+            if record.status:
+                raise
+            failed = internal(error)
+            await send_json(sent, failed.status, failed.body)
         except asyncio.CancelledError:  # the server stops at once, while a body is read
             record.is_gone = True
         finally:
             self._note(scope, record, time.perf_counter() - start)
+
+    def _checked_user(self, scope: Scope) -> str:
+        user = self._guard.check(scope, is_open=scope["path"] in OPEN)
+        if self._shared.is_ending and scope["path"] != FIGURES:
+            raise stopping()
+        return user
 
     def _note(self, scope: Scope, record: RequestRecord, seconds: float) -> None:
         path = scope["path"] if scope["path"] in self._paths else _OTHER

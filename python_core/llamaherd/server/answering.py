@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
-import traceback
 from abc import ABC, abstractmethod
 from contextlib import nullcontext, suppress
 from dataclasses import dataclass, replace
@@ -46,7 +44,6 @@ if TYPE_CHECKING:
     from llamaherd.server.state import SharedState
     from llamaherd.server.threads import Kind, Submit
 
-log = logging.getLogger(__name__)
 _T = TypeVar("_T")
 _LAST_WORDS_S = 1.0  # maximum time to send the last event to a client that does not read
 LAST_PRIORITY = -100  # priority of batch requests, which yield to other requests
@@ -122,12 +119,7 @@ class Endpoint(ABC):
     async def _fail(self, error: Exception, record: RequestRecord, send: Send) -> None:
         api_error = errors.of_exception(error, self._fields)
         if api_error is None:
-            # The message may contain a prompt.
-            frames = "".join(traceback.format_tb(error.__traceback__))
-            log.error("%s\n%s", type(error).__name__, frames)
-            api_error = errors.ApiError(
-                500, "an internal error of the server; see its log"
-            )
+            api_error = errors.internal(error)
         if record.status:  # the answer has begun: send an event with the error
             await send_event(send, self._error_event(api_error), is_last=True)
         else:

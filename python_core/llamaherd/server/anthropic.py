@@ -22,9 +22,11 @@ from llamaherd.server.fields import (
     TEXT,
     UnusedField,
     check_names,
+    checked_messages,
     checked_object,
     checked_string,
     shown,
+    unfit,
 )
 from llamaherd.server.openai import RewrittenChat, chat_properties
 from llamaherd.server.protocol import dumps
@@ -91,9 +93,7 @@ _STOP_REASONS = {"length": "max_tokens", "tool_calls": "tool_use"}
 
 def _messages(request: Mapping[str, object]) -> list[dict[str, Any]]:
     """Return the conversation in the format of chats."""
-    messages = request["messages"]
-    if not isinstance(messages, list) or not messages:
-        raise bad_field("messages", "messages must be a list of at least one message")
+    messages = checked_messages(request["messages"])
     conversation: list[dict[str, Any]] = []
     if "system" in request:
         conversation.append(
@@ -108,8 +108,8 @@ def _messages(request: Mapping[str, object]) -> list[dict[str, Any]]:
         blocks = [{"type": "text", "text": content}]
         if not isinstance(content, str):
             if not isinstance(content, list):
-                text = f"{where}.content must be a string or a list of blocks"
-                raise bad_field(f"{where}.content", text)
+                wanted = "a string or a list of blocks"
+                raise unfit(f"{where}.content", wanted, content)
             blocks = [
                 checked_object(f"{where}.content[{j}]", block)
                 for j, block in enumerate(content)
@@ -119,8 +119,7 @@ def _messages(request: Mapping[str, object]) -> list[dict[str, Any]]:
         elif fields.get("role") == "assistant":
             conversation.append(_of_assistant(f"{where}.content", blocks))
         else:
-            text = f"{where}.role must be one of user, assistant"
-            raise bad_field(f"{where}.role", text)
+            raise unfit(f"{where}.role", "one of user, assistant", fields.get("role"))
     return conversation
 
 

@@ -20,7 +20,7 @@ from llamaherd.engine.memory.device import memory_of_model
 from llamaherd.engine.model.model import Model, checked_load_options
 from llamaherd.server.access import AccessMiddleware, Guard
 from llamaherd.server.answering import Endpoint
-from llamaherd.server.batches.pages import BODIES, NEW_BATCH, BatchPages
+from llamaherd.server.batches.pages import BODIES, FIELDS, QUERIES, BatchPages
 from llamaherd.server.batches.service import BatchService
 from llamaherd.server.batches.store import NOT_STORED, reason_of
 from llamaherd.server.errors import JSON, ApiError, not_stored, of_exception
@@ -185,7 +185,7 @@ def _application(
     routes += Dashboard(shared, models, batches.progress).routes()
     batch_pages = BatchPages(batches, settings.max_file)
     routes += _with_and_without_v1(*batch_pages.routes())
-    pages.document = openapi(routes, BODIES)
+    pages.document = openapi(routes, BODIES, QUERIES)
     paths = [route.path for route in routes]
     documented = [route.path for route in routes if route.include_in_schema]
 
@@ -233,7 +233,7 @@ async def _page_error(request: Request, error: Exception) -> Response:
         request.scope["llamaherd.record"].is_gone = True
         return Response(status_code=CLIENT_GONE)
     with spoken_in(JSON):
-        api_error = of_exception(error, NEW_BATCH)
+        api_error = of_exception(error, FIELDS)
     if api_error is None and isinstance(error, NOT_STORED):
         log.warning("%s %s: %s", request.method, request.url.path, error)
         api_error = not_stored(reason_of(error))

@@ -14,7 +14,12 @@ from llamaherd.engine.core import checks
 from llamaherd.engine.core.argument import Argument, Field
 from llamaherd.engine.core.thinking import MOST_TOKENS, checked_thinking
 from llamaherd.server.errors import JSON, bad_field, unknown_field
-from llamaherd.server.fields import check_of_message, checked_string
+from llamaherd.server.fields import (
+    check_of_message,
+    checked_messages,
+    checked_string,
+    unfit,
+)
 from llamaherd.server.schemas import FLAG, TEXT, Schema, listed, ref, whole
 
 if TYPE_CHECKING:
@@ -107,8 +112,9 @@ def check_last_message(request: Mapping[str, object], *, is_assistants: bool) ->
         if name in request and checks.flag(name, request[name]) is not usual:
             raise bad_field(
                 name,
-                f"{name} must be {JSON.literal(usual)} here: the answer continues "
-                "the last message if it is the assistant's, or else begins a new one",
+                f"{name} must be {JSON.literal(usual)} here, not "
+                f"{JSON.literal(not usual)}: the answer continues the last message if "
+                "it is the assistant's, or else begins a new one",
             )
 
 
@@ -148,19 +154,16 @@ _OF_TOOLS = {"assistant": "tool_calls", "tool": "tool_call_id"}
 
 def chat_messages(request: Mapping[str, object]) -> list[dict[str, object]]:
     """Convert the messages of a conversation to the format of the library."""
-    messages = request.get("messages")
-    if not isinstance(messages, list) or not messages:
-        raise bad_field("messages", "messages must be a list of at least one message")
+    messages = checked_messages(request.get("messages"))
     return [_message(f"messages[{i}]", message) for i, message in enumerate(messages)]
 
 
 def _message(name: str, message: object) -> dict[str, object]:
     if not isinstance(message, dict):
-        raise bad_field(name, f"{name} must be an object with role and content")
+        raise unfit(name, "an object with role and content", message)
     role = message.get("role")
     if not isinstance(role, str) or role not in _ROLES:
-        allowed = ", ".join(_ROLES)
-        raise bad_field(f"{name}.role", f"{name}.role must be one of {allowed}")
+        raise unfit(f"{name}.role", f"one of {', '.join(_ROLES)}", role)
     of_tools = _OF_TOOLS.get(role)
     accepted = {"role", "content", of_tools}
     refusal = message.get("refusal")
@@ -187,14 +190,13 @@ def _message(name: str, message: object) -> dict[str, object]:
 def _calls(name: str, calls: object) -> list[dict[str, object]]:
     """Return the calls of functions in a message of the assistant."""
     if not isinstance(calls, list):
-        raise bad_field(name, f"{name} must be a list of calls")
+        raise unfit(name, "a list of calls", calls)
     converted: list[dict[str, object]] = []
     for i, call in enumerate(calls):
         where = f"{name}[{i}]"
         function = call.get("function") if isinstance(call, dict) else None
         if not isinstance(call, dict) or not isinstance(function, dict):
-            text = "must be an object with id, type and function"
-            raise bad_field(where, f"{where} {text}")
+            raise unfit(where, "an object with id, type and function", call)
         function_name = checked_string(f"{where}.function.name", function.get("name"))
         # A call of a function without arguments may have null or an empty text.
         arguments = function.get("arguments")
@@ -233,7 +235,7 @@ def content_text(name: str, content: object) -> str:
     if isinstance(content, str):
         return content
     if not isinstance(content, list):
-        raise bad_field(name, f"{name} must be a string or a list of parts with text")
+        raise unfit(name, "a string or a list of parts with text", content)
     return joined_text(name, content)
 
 
@@ -245,7 +247,7 @@ def joined_text(name: str, parts: Sequence[object], first: int = 0) -> str:
 def _text_of(name: str, part: object) -> str:
     kind = part.get("type") if isinstance(part, dict) else None
     if not isinstance(part, dict) or not isinstance(kind, str):
-        raise bad_field(name, f'{name} must be {{"type": "text", "text": "..."}}')
+        raise unfit(name, '{"type": "text", "text": "..."}', part)
     if kind not in TEXT_OF:
         text = f"{name} is of type {JSON.literal(kind[:60])}: this model reads text only"
         raise bad_field(name, text)

@@ -25,6 +25,7 @@ from llamaherd.server.fields import (
     OF_CLIENTS,
     UnusedField,
     checked_string,
+    unfit,
 )
 from llamaherd.server.limits import check_items, check_pairs
 from llamaherd.server.schemas import Schema, either, listed, record, ref, whole
@@ -125,8 +126,8 @@ class EmbeddingsApi(WorkShape):
         if "truncate_prompt_tokens" in request:
             n = request["truncate_prompt_tokens"]
             if isinstance(n, bool) or n != -1:
-                text = "truncate_prompt_tokens must be -1: the maximum of the model"
-                raise bad_field("truncate_prompt_tokens", text)
+                wanted = "-1 (the maximum of the model)"
+                raise unfit("truncate_prompt_tokens", wanted, n)
             options.setdefault("truncate", True)
         return prepare_embed(model, texts, options)  # type: ignore[arg-type]
 
@@ -162,7 +163,7 @@ def _texts(value: object) -> list[Any]:
     for i, text in enumerate(texts):
         name = f"input[{i}]" if is_many else "input"
         if text is None:
-            raise bad_field("input", f"{name} must be a text or a list of token ids")
+            raise unfit(name, "a text or a list of token ids", text, param="input")
         if not text:
             raise bad_field("input", f"{name} must not be an empty text")
     return texts

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import logging
 import math
+import traceback
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -27,6 +29,8 @@ from llamaherd.engine.core.words import OF_LANGUAGES, LanguageTerms
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping
+
+log = logging.getLogger(__name__)
 
 _TYPES = {
     400: "invalid_request_error",
@@ -212,6 +216,13 @@ def of_text(message: str, code: str | None, param: str) -> ApiError:
 def retry_after(wait_s: float) -> tuple[tuple[str, str], ...]:
     """Return the header of a request that may succeed after some seconds."""
     return (("retry-after", str(min(_LONGEST_RETRY_S, max(1, math.ceil(wait_s))))),)
+
+
+def internal(error: Exception) -> ApiError:
+    """Log an error without its message, which may contain a prompt; return a response."""
+    frames = "".join(traceback.format_tb(error.__traceback__))
+    log.error("%s\n%s", type(error).__name__, frames)
+    return ApiError(500, "an internal error of the server; see its log")
 
 
 def stopping() -> ApiError:

@@ -58,15 +58,16 @@ class UnusedField:
             raise bad_field(name, text)
         if self.values is None or any(_is_same(value, other) for other in self.values):
             return
-        raise ApiError(400, self._refusal(name), param=name, code="unsupported_parameter")
+        text = self._refusal(name, f", not {shown(value)}")
+        raise ApiError(400, text, param=name, code="unsupported_parameter")
 
-    def _refusal(self, name: str) -> str:
-        """Return the message of a value that is not supported."""
+    def _refusal(self, name: str, but: str = "") -> str:
         values = [JSON.literal(value) for value in self.values or ()]
         text = f"{name} is not supported here"
         if values:
             text = (
-                f"{name} must be {'one of ' * (len(values) > 1)}{', '.join(values)} here"
+                f"{name} must be {'one of ' * (len(values) > 1)}{', '.join(values)} "
+                f"here{but}"
             )
         return f"{text}: {self.reason}" if self.reason else text
 
@@ -194,18 +195,30 @@ def shown(value: object) -> str:
     return JSON.value(value, checks.shown(value))
 
 
+def unfit(where: str, wanted: str, value: object, *, param: str = "") -> ApiError:
+    """Return the error of a value; `param` is its field, without it `where`."""
+    return bad_field(param or where, f"{where} must be {wanted}, not {shown(value)}")
+
+
 def checked_object(name: str, value: object) -> dict[str, Any]:
     """Return an object within a request."""
     if not isinstance(value, dict):
         field = name.partition(".")[0].partition("[")[0]
-        raise bad_field(field, f"{name} must be an object, not {shown(value)}")
+        raise unfit(name, "an object", value, param=field)
     return value
 
 
 def checked_string(name: str, value: object) -> str:
     """Return a string within a request."""
     if not isinstance(value, str):
-        raise bad_field(name, f"{name} must be a string, not {shown(value)}")
+        raise unfit(name, "a string", value)
+    return value
+
+
+def checked_messages(value: object) -> list[Any]:
+    """Return the messages of a conversation."""
+    if not isinstance(value, list) or not value:
+        raise unfit("messages", "a list of at least one message", value)
     return value
 
 

@@ -8,6 +8,7 @@ from llamaherd.engine.core.errors import ArgumentError
 from llamaherd.engine.core.sampling import CONSTRAINTS
 from llamaherd.server import sampling
 from llamaherd.server.errors import bad_field
+from llamaherd.server.fields import unfit
 from llamaherd.server.protocol import encoded
 from llamaherd.server.schemas import MOST_ITEMS
 
@@ -43,7 +44,7 @@ def check_form(fields: Mapping[str, object], n_bytes: int) -> None:
 def check_items(name: str, items: object) -> list[Any]:
     """Return a list of prompts or texts."""
     if not isinstance(items, list) or not items:
-        raise bad_field(name, f"{name} must be a list with at least one element")
+        raise unfit(name, "a list with at least one element", items)
     if len(items) > MOST_ITEMS:
         text = f"{name} has {len(items)} elements; a request may have {MOST_ITEMS}"
         raise bad_field(name, text)

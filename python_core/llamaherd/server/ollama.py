@@ -16,13 +16,14 @@ from llamaherd.server import schemas
 from llamaherd.server.answers import FormWriter, ServedAnswer
 from llamaherd.server.chats import CHAT_FIELDS
 from llamaherd.server.embeddings import EmbeddingsApi
-from llamaherd.server.errors import ApiError, bad_field
+from llamaherd.server.errors import ApiError
 from llamaherd.server.fields import (
     OBJECT,
     OF_CLIENTS,
     TEXT,
     UnusedField,
     check_names,
+    checked_messages,
     checked_object,
 )
 from llamaherd.server.openai import RewrittenChat
@@ -203,10 +204,8 @@ class OllamaChat(RewrittenChat):
 
 def _messages(messages: object) -> list[dict[str, object]]:
     """Return the conversation in the format of chats."""
-    if not isinstance(messages, list) or not messages:
-        raise bad_field("messages", "messages must be a list of at least one message")
     chat_messages = []
-    for i, message in enumerate(messages):
+    for i, message in enumerate(checked_messages(messages)):
         where = f"messages[{i}]"
         fields = dict(checked_object(where, message))
         fields["reasoning_content"] = fields.pop("thinking", None)

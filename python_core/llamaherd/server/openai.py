@@ -24,7 +24,7 @@ from llamaherd.server.chats import (
     thinking_names,
 )
 from llamaherd.server.errors import JSON, ApiError, bad_field, renamed, unknown_field
-from llamaherd.server.fields import FIELDS, OBFUSCATION, checked_object
+from llamaherd.server.fields import FIELDS, OBFUSCATION, checked_object, unfit
 from llamaherd.server.logprobs import MOST_LOGPROBS
 from llamaherd.server.running import ParsedRequest
 from llamaherd.server.sampling import (
@@ -305,8 +305,7 @@ def _check_special_tokens(request: Mapping[str, object], *, usual: bool) -> None
     """Check that `add_special_tokens`, if given, has the value `usual`."""
     name = "add_special_tokens"
     if checks.flag(name, request.get(name, usual)) is not usual:
-        text = f"{name} must be {JSON.literal(usual)} here"
-        raise bad_field(name, text)
+        raise unfit(name, f"{JSON.literal(usual)} here", not usual)
 
 
 def _usage_options(request: Mapping[str, object]) -> dict[str, Any]:

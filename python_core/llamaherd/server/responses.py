@@ -27,6 +27,7 @@ from llamaherd.server.fields import (
     checked_object,
     checked_string,
     shown,
+    unfit,
 )
 from llamaherd.server.logprobs import MOST_LOGPROBS
 from llamaherd.server.openai import (
@@ -163,7 +164,7 @@ def _text_settings(value: object) -> dict[str, object]:
         return {"response_format": form}
     json_schema = {name: setting for name, setting in form.items() if name != "type"}
     if not isinstance(json_schema.get("schema"), (dict, bool)):
-        raise bad_field("text.format.schema", "text.format.schema must be an object")
+        raise unfit("text.format.schema", "an object", json_schema.get("schema"))
     for name in json_schema.keys() - {"name", "description", "strict", "schema"}:
         raise unknown_field(f"text.format.{name}")
     return {"response_format": {"type": kind, "json_schema": json_schema}}
@@ -188,7 +189,7 @@ def _reasoning(value: object) -> dict[str, object]:
 def _logprobs(request: Mapping[str, object]) -> dict[str, object]:
     includes = request.get("include", [])
     if not isinstance(includes, list):
-        raise bad_field("include", f"include must be a list, not {shown(includes)}")
+        raise unfit("include", "a list", includes)
     for include in includes:
         if include not in _INCLUDES:
             supported = " and ".join(_INCLUDES)
@@ -253,7 +254,7 @@ def messages_of(request: Mapping[str, object]) -> list[dict[str, Any]]:
         for i, item in enumerate(request_input):
             conversation.add(f"input[{i}]", item)
     else:
-        raise bad_field("input", "input must be a text, or a list of items")
+        raise unfit("input", "a text, or a list of items", request_input)
     messages = conversation.messages
     instructions = request.get("instructions")
     if instructions is not None:
@@ -290,7 +291,7 @@ class _Conversation:
     def add(self, where: str, item: object) -> None:
         """Add an item."""
         if not isinstance(item, dict):
-            raise bad_field(where, f"{where} must be an object")
+            raise unfit(where, "an object", item)
         kind = item.get("type")
         kind = "message" if kind is None else kind
         if not isinstance(kind, str) or kind not in self._readers:
@@ -305,8 +306,7 @@ class _Conversation:
         check_names(where, item, {*_IDENTITY, "role", "content", "phase"})
         role = item.get("role")
         if role not in _ROLES_OF_ITEMS:
-            text = f"{where}.role must be one of {', '.join(_ROLES_OF_ITEMS)}"
-            raise bad_field(f"{where}.role", text)
+            raise unfit(f"{where}.role", f"one of {', '.join(_ROLES_OF_ITEMS)}", role)
         content = content_text(f"{where}.content", item.get("content"))
         if role == "assistant":
             self._add_answer(content)
@@ -346,7 +346,7 @@ class _Conversation:
         check_names(where, item, {*_IDENTITY, "summary", "content", "encrypted_content"})
         parts = item.get("content") or item.get("summary") or []
         if not isinstance(parts, list):
-            raise bad_field(f"{where}.content", f"{where}.content must be a list")
+            raise unfit(f"{where}.content", "a list", parts)
         for i, part in enumerate(parts):
             text = part.get("text") if isinstance(part, dict) else None
             self._thought += checked_string(f"{where}.content[{i}].text", text)

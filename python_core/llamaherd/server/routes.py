@@ -77,7 +77,7 @@ _ERRORS = {
     "504": "The request took too long.",
 }
 _OF_GET = ("400", "401", "403", "404", "503")
-_BY_MODEL = "/tokenizer_info"  # has the name of a model in its query
+_BY_MODEL = "/tokenizer_info"
 _TEXT_BODY: Schema = {"text/plain": {"schema": schemas.TEXT}}
 # JSON Schemas of the answers of pages.
 _PAGES: dict[str, Schema] = {
@@ -95,16 +95,22 @@ _PAGES: dict[str, Schema] = {
 }
 
 
-def openapi(routes: Iterable[Route], bodies: Mapping[str, Schema]) -> Schema:
-    """Return the document."""
+def openapi(
+    routes: Iterable[Route],
+    bodies: Mapping[str, Schema],
+    queries: Mapping[str, Schema],
+) -> Schema:
+    """Return the document; `bodies` and `queries` are those of other pages, by path."""
     paths: dict[str, Schema] = {}
+    queries = {**queries, _BY_MODEL: {"model": schemas.TEXT}}
     for route in routes:
         if not route.include_in_schema:
             continue
         path = route.path.replace("{name:path}", "{name}")
         methods = sorted((route.methods or set()) - {"HEAD"})
         paths[path] = {
-            method.lower(): _operation(path, method, route, bodies) for method in methods
+            method.lower(): _operation(path, method, route, bodies, queries)
+            for method in methods
         }
     return {
         "openapi": "3.1.0",
@@ -119,7 +125,11 @@ def openapi(routes: Iterable[Route], bodies: Mapping[str, Schema]) -> Schema:
 
 
 def _operation(
-    path: str, method: str, route: Route, bodies: Mapping[str, Schema]
+    path: str,
+    method: str,
+    route: Route,
+    bodies: Mapping[str, Schema],
+    queries: Mapping[str, Schema],
 ) -> Schema:
     plain = path.removeprefix("/v1")
     shape = SHAPES.get(plain)
@@ -134,19 +144,15 @@ def _operation(
     body = bodies.get(plain) if method == "POST" else None
     if shape is not None:
         body = {_JSON: {"schema": shape.request_schema()}}
-    names = [name for name in ("name", "id") if f"{{{name}}}" in path]
+    query = queries.get(plain, {}) if method == "GET" else {}
     parameters = [
         {"name": name, "in": "path", "required": True, "schema": schemas.TEXT}
-        for name in names
+        for name in ("name", "id")
+        if f"{{{name}}}" in path
+    ] + [
+        {"name": name, "in": "query", "required": False, "schema": schema}
+        for name, schema in query.items()
     ]
-    if plain == _BY_MODEL:
-        query = {
-            "name": "model",
-            "in": "query",
-            "required": False,
-            "schema": schemas.TEXT,
-        }
-        parameters.append(query)
     return {
         "summary": _summary(route, method) if shape is None else shape.summary,
         "operationId": f"{method.lower()} {path}",

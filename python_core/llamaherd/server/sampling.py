@@ -16,7 +16,7 @@ from llamaherd.engine.core.declaration import options_of
 from llamaherd.engine.core.sampling import MAX_TOKENS_OF_CHAT, SamplingParams
 from llamaherd.engine.model.tokens import token_bytes
 from llamaherd.server.errors import bad_field, renamed, unknown_field
-from llamaherd.server.fields import checked_object
+from llamaherd.server.fields import checked_object, unfit
 from llamaherd.server.schemas import FLAG, OBJECT, TEXT, Schema, listed, real, whole
 
 if TYPE_CHECKING:
@@ -244,7 +244,7 @@ def _further(request: Mapping[str, object]) -> dict[str, Any]:
 
 def _bias(value: object) -> Mapping[int, float]:
     if not isinstance(value, dict):
-        raise bad_field("logit_bias", "logit_bias must map token ids to numbers")
+        raise unfit("logit_bias", "an object of token ids with numbers", value)
     return {
         token: checks.real(Argument("logit_bias", (Id(token),)), number, -100.0, 100.0)
         for token, number in token_bias(value).items()

@@ -18,6 +18,7 @@ from llamaherd.engine.core.errors import BadArgumentError, codes_of
 from llamaherd.server import schemas
 from llamaherd.server.chats import with_defaults
 from llamaherd.server.errors import bad_field
+from llamaherd.server.fields import unfit
 from llamaherd.server.limits import check_items, check_pairs
 from llamaherd.server.schemas import either, listed, record, rows
 from llamaherd.server.shapes import Prepared, WorkShape
@@ -218,7 +219,7 @@ class AnnotateApi(_RowsApi):
         request, texts = self._items(fields)
         for i, text in enumerate(texts):
             if text is not None and not isinstance(text, str):
-                raise bad_field("texts", f"texts[{i}] must be a string or null")
+                raise unfit(f"texts[{i}]", "a string or null", text, param="texts")
         options = self._options(request)
         codebook = _codebook(request["codebook"])
         check_pairs(texts, list(codebook.labels or ()), "codebook")
@@ -254,7 +255,7 @@ def _codebook(value: object) -> Codebook:
         where = error.rendered(lambda argument: f"codebook.{argument.dotted()}")
         text = where if isinstance(value, dict) else str(error)
         raise bad_field("codebook", text) from None
-    raise bad_field("codebook", "codebook must be an object, or a string with YAML")
+    raise unfit("codebook", "an object, or a string with YAML", value)
 
 
 def _cells(values: Any) -> list[object]:  # noqa: ANN401 - a column of any type

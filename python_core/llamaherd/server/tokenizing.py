@@ -17,6 +17,7 @@ from llamaherd.engine.native.vocabulary import token_text
 from llamaherd.server import schemas
 from llamaherd.server.anthropic import Messages
 from llamaherd.server.errors import ApiError, bad_field, renamed
+from llamaherd.server.fields import unfit
 from llamaherd.server.limits import check_strings
 from llamaherd.server.openai import ChatCompletions, RewrittenChat
 from llamaherd.server.responses import Responses
@@ -179,11 +180,11 @@ class DetokenizeApi(_OfModel):
         request = self.checked(fields)
         tokens = request["tokens"]
         if not isinstance(tokens, list):
-            raise bad_field("tokens", "tokens must be a list of token ids")
+            raise unfit("tokens", "a list of token ids", tokens)
         for i, token in enumerate(tokens):
             name = f"tokens[{i}]"
             if isinstance(token, bool) or not isinstance(token, int):
-                raise bad_field("tokens", f"{name} must be a token id")
+                raise unfit(name, "a token id", token, param="tokens")
             if not 0 <= token < self._model.n_vocab:
                 text = f"{name} is {token}, which is not a token id of the model"
                 raise bad_field("tokens", text)

@@ -29,7 +29,7 @@ from llamaherd.engine.core.argument import Argument, Field
 from llamaherd.engine.core.errors import ChatTemplateError
 from llamaherd.engine.model.tokens import detokenize
 from llamaherd.server.errors import bad_field, renamed, unknown_field
-from llamaherd.server.fields import check_names, checked_object, shown
+from llamaherd.server.fields import check_names, checked_object, shown, unfit
 from llamaherd.server.sampling import AnswerForm
 from llamaherd.server.schemas import FLAG, OBJECT, Schema, either, listed
 from llamaherd.server.tool_calls import (
@@ -239,7 +239,7 @@ def with_tools(
 
 def _tools(value: object) -> list[dict[str, Any]]:
     if not isinstance(value, list):
-        raise bad_field("tools", "tools must be a list of functions")
+        raise unfit("tools", "a list of functions", value)
     if len(value) > _MOST:
         raise bad_field("tools", f"tools has {len(value)} functions, more than {_MOST}")
     check_texts("tools", value)
@@ -254,19 +254,20 @@ def _tools(value: object) -> list[dict[str, Any]]:
 def _tool(where: str, tool: object) -> dict[str, Any]:
     function = tool.get("function") if isinstance(tool, dict) else None
     if not isinstance(tool, dict) or tool.get("type", "function") != "function":
-        raise bad_field("tools", f'{where}.type must be "function"')
+        kind = tool.get("type") if isinstance(tool, dict) else tool
+        raise unfit(f"{where}.type", '"function"', kind, param="tools")
     if not isinstance(function, dict):
-        raise bad_field("tools", f"{where}.function must be an object")
+        raise unfit(f"{where}.function", "an object", function, param="tools")
     for name in function.keys() - {"name", "description", "parameters", "strict"}:
         raise unknown_field(f"{where}.function.{name}")
     name = function.get("name")
     if not isinstance(name, str) or not _NAME.fullmatch(name):
-        text = "must be a name of at most 64 letters, digits, '_', '-' and '.'"
-        raise bad_field("tools", f"{where}.function.name {text}")
+        wanted = "a name of at most 64 letters, digits, '_', '-' and '.'"
+        raise unfit(f"{where}.function.name", wanted, name, param="tools")
     for key, kind in (("description", str), ("parameters", dict)):
         if function.get(key) is not None and not isinstance(function[key], kind):
             what = "a string" if kind is str else "an object"
-            raise bad_field("tools", f"{where}.function.{key} must be {what}")
+            raise unfit(f"{where}.function.{key}", what, function[key], param="tools")
     # Some templates need a description.
     declaration: dict[str, Any] = {"name": name, "description": ""}
     declaration |= {k: v for k, v in function.items() if v is not None and k != "strict"}

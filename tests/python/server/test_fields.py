@@ -187,16 +187,21 @@ def test_padding_of_streams_has_no_effect(
 @pytest.mark.parametrize(
     ("path", "body", "message"),
     [
-        ("/v1/rerank", {**RANKED, "softmax": False}, "softmax must be true here"),
+        (
+            "/v1/rerank",
+            {**RANKED, "softmax": False},
+            "softmax must be true here, not false",
+        ),
         (
             CHAT,
             {"messages": [HELLO], "reasoning_format": "none"},
-            'reasoning_format must be one of "auto", "deepseek" here',
+            'reasoning_format must be one of "auto", "deepseek" here, not "none"',
         ),
         (
             "/v1/responses",
             {"input": "a", "truncation": "auto"},
-            'truncation must be "disabled" here: a conversation is never shortened',
+            'truncation must be "disabled" here, not "auto": '
+            + REFUSED["truncation"].reason,
         ),
         (
             "/v1/responses",

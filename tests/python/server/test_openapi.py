@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import json
+import re
 from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
 
 import jsonschema
 import pytest
 import served
 import thorough
+from llamaherd.server.batches import pages as batch_pages
 from llamaherd.server.responses import Responses
 from llamaherd.server.routes import SHAPES as ROUTES
 from llamaherd.server.sampling import ALIASES
@@ -166,25 +170,131 @@ def test_nothing_beyond_a_range_is_taken(
 
 
 ODD: list[Any] = [
-    *(True, 0, -1, 1.5, 1e308, 1 << 63, "", "x", "\x00", "\ud800", [], [[]], {}),
+    *(True, 0, -1, 1.5, 1e308, 1 << 63, "", "zqx", "\x00", "\ud800", [], [[]], {}),
     *([None], [1 << 40], {"": None}, {"a": [1]}, [{"role": "user"}]),
 ]
+# Words of libraries, which a client does not know.
+FOREIGN = re.compile(
+    r"is not of type|\$: |does not match|[Ii]nput should|[Ff]ield required|pydantic|"
+    r"validation error|NoneType|<class|Traceback|\^\(|\b(None|True|False)\b"
+)
+BATCH = {"input_file_id": "file-0", "endpoint": "/v1/completions"}
+BODIES_OF_ALL = {
+    **BODIES,
+    **{path: [served.BODIES[path]] for path in served.BODIES if "responses" in path},
+    "/v1/batches": [{**BATCH, "completion_window": "24h"}],
+}
+PARSED = re.compile(
+    "cannot be parsed|is not valid JSON|is a mapping"
+)  # a text with its own errors
+FORM = {
+    "purpose": "batch",
+    "expires_after[anchor]": "created_at",
+    "expires_after[seconds]": "3600",
+}
+# A value that is refused together with others, or by the rules of another text.
+TOGETHER = (
+    "needs",
+    "cannot be combined",
+    "not supported here",
+    "is for streams",
+    "differ",
+)
+
+
+def _check_refusal(status: int, got: Any, name: str, value: object) -> None:
+    """Check that an error names the parameter and its value, in the server's words."""
+    if status == 200:
+        return
+    assert status in (400, 404, 422), (name, value, got)
+    assert set(got["error"]) == {"message", "type", "param", "code"}
+    message, param = got["error"]["message"], got["error"]["param"]
+    assert param is not None, (name, value, got)
+    assert not FOREIGN.search(message), (name, value, message)
+    field = param.partition("[")[0].partition(".")[0]
+    assert field in message or field == "id", (name, value, message)
+    if field != name or any(words in message for words in TOGETHER):
+        return
+    if value in (-1, "zqx") and not isinstance(value, bool):
+        assert str(value) in message or PARSED.search(message), (name, message)
 
 
 @pytest.mark.more(reason="many requests or long waits in the server", cases=5)
 @pytest.mark.filterwarnings("ignore::UserWarning")  # settings without an effect
 @pytest.mark.more(reason="every value in every field: 9,000 requests")
-@pytest.mark.parametrize("path", list(SHAPES))
+@pytest.mark.parametrize("path", list(BODIES_OF_ALL))
 def test_odd_values_are_answered_or_refused_by_name(
     real: Client, document: Schema, path: str
 ) -> None:
     """In `make test`, two of the values are tried for each field."""
-    bodies = BODIES[path]
+    bodies = BODIES_OF_ALL[path]
     n_values = thorough.sized(2, len(ODD))
     for i, name in enumerate(sorted(_properties(_body_of(document, path)))):
         for j in range(n_values):
-            odd = {name: ODD[(n_values * i + j) % len(ODD)]}
-            status, got = real.post(path, {**bodies[-1], **odd})
-            assert status in (200, 400, 404, 422), (odd, got)
-            if status == 400:
-                assert got["error"]["param"] is not None, (odd, got)
+            odd = ODD[(n_values * i + j) % len(ODD)]
+            _check_refusal(*real.post(path, {**bodies[-1], name: odd}), name, odd)
+
+
+def test_every_body_of_the_document_is_tried(document: Schema) -> None:
+    bodies = {
+        path
+        for path, operations in document["paths"].items()
+        if "application/json"
+        in operations.get("post", {}).get("requestBody", {}).get("content", ())
+    }
+    with_v1 = {f"/v1{path}" if f"/v1{path}" in bodies else path for path in bodies}
+    assert with_v1 == BODIES_OF_ALL.keys()
+
+
+@pytest.mark.parametrize("path", ["/v1/batches", "/v1/responses"])
+def test_all_odd_values_of_batches_and_responses(real: Client, path: str) -> None:
+    (body,) = BODIES_OF_ALL[path]
+    for name in body:
+        for odd in ODD:
+            _check_refusal(*real.post(path, {**body, name: odd}), name, odd)
+
+
+def test_odd_values_of_queries_and_paths(real: Client, document: Schema) -> None:
+    tried = set()
+    for path, operations in document["paths"].items():
+        for method, operation in operations.items():
+            for parameter in operation.get("parameters", ()):
+                name = parameter["name"]
+                for odd in ODD:
+                    text = odd if isinstance(odd, str) else json.dumps(odd)
+                    value = quote(text.encode("utf-8", "replace"), safe="")
+                    target = path.replace(f"{{{name}}}", value or "%20")
+                    if parameter["in"] == "query":
+                        target = f"{path}?{name}={value}"
+                    status, got, _ = real.ask(method.upper(), target)
+                    _check_refusal(status, got, name, odd)
+                tried.add((path, name))
+    assert {("/v1/files", "limit"), ("/v1/batches/{id}", "id")} <= tried
+
+
+def test_odd_values_of_forms(real: Client, document: Schema) -> None:
+    body = _operation(document, "/v1/files", "post")["requestBody"]
+    schema = body["content"]["multipart/form-data"]["schema"]
+    for name in schema["properties"].keys() - {"file"}:
+        for odd in ("", "zqx", "-1", "1" * 30, "\x00"):
+            fields = {**FORM, name: odd}
+            parts = "".join(
+                f'--b\r\nContent-Disposition: form-data; name="{n}"\r\n\r\n{v}\r\n'
+                for n, v in fields.items()
+            )
+            file = '--b\r\nContent-Disposition: form-data; name="file"\r\n\r\n{}\r\n'
+            kind = {"content-type": "multipart/form-data; boundary=b"}
+            status, got, _ = real.ask(
+                "POST", "/v1/files", f"{parts}{file}--b--\r\n".encode(), kind
+            )
+            assert status == 400, (name, odd, got)
+            _check_refusal(status, got, name.partition("[")[0], odd)
+
+
+def test_an_internal_error_of_a_page_has_the_form_of_errors(
+    real: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(batch_pages, "_page", lambda *_: 1 / 0)
+    status, got, _ = real.ask("GET", "/v1/files")
+    assert (status, got["error"]["type"]) == (500, "server_error")
+    assert "internal error" in got["error"]["message"]

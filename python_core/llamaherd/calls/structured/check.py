@@ -252,7 +252,7 @@ def _validator(text: str) -> Validator:
             f"is not valid at {error.json_path}: {cut(reason_of(error))}",
             argument="schema",
             place=tuple(error.absolute_path),
-            form="schema {problem}",
+            form="{whole} {problem}",
         ) from None
     except RecursionError:
         raise SchemaError("is nested too deep", argument="schema") from None

@@ -112,7 +112,8 @@ class BadArgumentError(LlamaHerdError):
         argument: Argument or one of its elements; "" for an error about several
             arguments.
         place: Steps from `argument` to the element at fault: indices and names.
-        form: Template of the message, with {name} and {problem}.
+        form: Template of the message, with {name}, {problem}, and {whole}, the name
+            without its place.
 
     Attributes:
         argument: Name of the argument.
@@ -160,7 +161,10 @@ class BadArgumentError(LlamaHerdError):
         """
         text = self.problem
         if self.argument:
-            text = self._form.format(name=spell(self._where), problem=self.problem)
+            whole = spell(Argument(self.argument))
+            text = self._form.format(
+                name=spell(self._where), whole=whole, problem=self.problem
+            )
         if self.file is None:
             return text
         return f"{self.file}{'' if self.line is None else f', line {self.line}'}: {text}"

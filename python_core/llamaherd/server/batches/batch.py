@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from llamaherd.engine.core import checks
 from llamaherd.server.errors import ApiError
+from llamaherd.server.fields import shown
 from llamaherd.server.protocol import parse_object
 
 if TYPE_CHECKING:
@@ -235,7 +236,8 @@ def _problem(  # noqa: PLR0911 - a list of rules
         return None, f"the line cannot be read: {error}"
     custom_id, body = fields.get("custom_id"), fields.get("body")
     if not isinstance(custom_id, str) or not 0 < len(custom_id) <= _MOST_ID:
-        return "custom_id", f"custom_id must be a text of 1 to {_MOST_ID} characters"
+        text = f"custom_id must be a text of 1 to {_MOST_ID} characters, not"
+        return "custom_id", f"{text} {shown(custom_id)}"
     try:
         checks.text("custom_id", custom_id)  # a lone surrogate could not be stored
     except ValueError as error:
@@ -247,9 +249,9 @@ def _problem(  # noqa: PLR0911 - a list of rules
         return key[:60], f"{key[:60]!r} is not supported here"
     for name, value in (("method", "POST"), ("url", endpoint)):
         if fields.get(name) != value:
-            return name, f"{name} must be {value}"
+            return name, f"{name} must be {value}, not {shown(fields.get(name))}"
     if not isinstance(body, dict):
-        return "body", "body must be an object"
+        return "body", f"body must be an object, not {shown(body)}"
     if body.get("stream"):
         return "body.stream", "body.stream: a batch has no streams"
     return None

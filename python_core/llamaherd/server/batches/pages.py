@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import json
+import re
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -11,14 +11,15 @@ from starlette.requests import Request
 from starlette.responses import FileResponse, Response
 from starlette.routing import Route
 
-from llamaherd.calls.structured.check import violation
 from llamaherd.engine.core import checks
-from llamaherd.engine.core.errors import BadArgumentError
+from llamaherd.engine.core.argument import Argument
+from llamaherd.engine.core.errors import ArgumentError
 from llamaherd.engine.core.files import discard
 from llamaherd.engine.core.words import spoken_in
 from llamaherd.server.batches import upload
 from llamaherd.server.batches.batch import Batch, StoredFile, new_id
 from llamaherd.server.errors import JSON, ApiError, bad_field, unknown_field
+from llamaherd.server.fields import check_names, checked_object, shown
 from llamaherd.server.protocol import body_parts, json_response, read_object
 from llamaherd.server.schemas import TEXT, Schema, whole
 from llamaherd.server.shapes import PathFormat
@@ -34,15 +35,19 @@ if TYPE_CHECKING:
     _Page = Callable[[Request], Awaitable[Response]]
 
 _MOST_HOURS = 30 * 24
+_KEPT_S = (3600, _MOST_HOURS * 3600)  # limits of expiries, as in OpenAI's API
+# Metadata of a batch, as in OpenAI's API: fields, and characters of a name and a text.
+_MOST_METADATA, _MOST_NAME, _MOST_TEXT = 16, 64, 512
 _MOST_LISTED = {"files": 10_000, "batches": 100}
 _MOST_ACTIVE = 64  # maximum number of unfinished batches
 _MOST_FILES = 10_000
 _MOST_SIZES = 32  # maximum total size of files, in files of maximum size
+_WINDOW = re.compile("([0-9]{1,3})([hd])")
 _EXPIRY: Schema = {
     "type": "object",
     "properties": {
         "anchor": {"const": "created_at"},
-        "seconds": whole(3600, _MOST_HOURS * 3600),  # as in OpenAI's API
+        "seconds": whole(*_KEPT_S),
     },
     "required": ["anchor", "seconds"],
     "additionalProperties": False,
@@ -56,16 +61,12 @@ class _NewBatch(PathFormat):
         "input_file_id": TEXT,
         "endpoint": TEXT,
         # Such as "24h" or "7d", at most 30 days.
-        "completion_window": {
-            **TEXT,
-            "pattern": "^(([1-9]|[1-9][0-9]|[1-6][0-9]{2}|7[01][0-9]|720)h"
-            "|([1-9]|[12][0-9]|30)d)$",
-        },
+        "completion_window": {**TEXT, "pattern": "^[0-9]{1,3}[hd]$"},
         "metadata": {
             "type": "object",
-            "maxProperties": 16,
-            "propertyNames": {"maxLength": 64},
-            "additionalProperties": {**TEXT, "maxLength": 512},
+            "maxProperties": _MOST_METADATA,
+            "propertyNames": {"maxLength": _MOST_NAME},
+            "additionalProperties": {**TEXT, "maxLength": _MOST_TEXT},
         },
         "output_expires_after": _EXPIRY,
     }
@@ -73,7 +74,6 @@ class _NewBatch(PathFormat):
     unused: ClassVar = {}
 
 
-NEW_BATCH = _NewBatch.fields
 _UPLOAD: Schema = {
     "type": "object",
     "properties": {
@@ -85,10 +85,22 @@ _UPLOAD: Schema = {
     "required": ["purpose", "file"],
     "additionalProperties": False,
 }
+# Fields of bodies, which errors may name.
+FIELDS = _NewBatch.fields | {"expires_after"}
 # Content of POST requests, for the OpenAPI document.
 BODIES: dict[str, Schema] = {
     "/files": {"multipart/form-data": {"schema": _UPLOAD}},
     "/batches": {"application/json": {"schema": _NewBatch.request_schema()}},
+}
+# Parameters of the lists, for the OpenAPI document.
+QUERIES: dict[str, dict[str, Schema]] = {
+    f"/{kind}": {
+        "limit": whole(1, most),
+        "after": TEXT,
+        "order": {"enum": ["asc", "desc"]},
+        **({"purpose": TEXT} if kind == "files" else {}),
+    }
+    for kind, most in _MOST_LISTED.items()
 }
 
 
@@ -190,15 +202,15 @@ class BatchPages:
             body, _ = await read_object(
                 request.scope, request.receive, self._shared.max_body, threads, hold
             )
-        fields: dict[str, Any] = _NewBatch.effective_fields(body)
-        for name, value in fields.items():
-            _check(name, _NewBatch.field_schemas[name], value)
-        endpoint, window = fields["endpoint"], fields["completion_window"]
-        file_id = fields["input_file_id"]
-        if endpoint not in self._service.endpoints:
-            supported = ", ".join(self._service.endpoints)
-            text = f"endpoint must be one of {supported}, not {_shortened(endpoint)}"
-            raise bad_field("endpoint", text)
+        fields = _NewBatch.effective_fields(body)
+        file_id = checks.text("input_file_id", fields["input_file_id"])
+        endpoints = tuple(self._service.endpoints)
+        endpoint: str = checks.choice("endpoint", fields["endpoint"], endpoints)
+        window = fields["completion_window"]
+        window_s = _seconds(window)
+        metadata = _checked_metadata(fields.get("metadata", {}))
+        expiry = fields.get("output_expires_after")
+        keep_s = None if expiry is None else _keep_s("output_expires_after", expiry)
         if self._service.n_active >= _MOST_ACTIVE:
             text = f"{_MOST_ACTIVE} batches wait already"
             headers = (("retry-after", "60"),)
@@ -207,17 +219,17 @@ class BatchPages:
         def create(store: BatchStore) -> Batch:
             file = store.file(file_id)
             if file is None or file.purpose != "batch":
-                text = f"there is no file {_shortened(file_id)}"
+                text = f"input_file_id names no file: {_shortened(file_id)}"
                 raise bad_field("input_file_id", text)
             batch = Batch(
                 id=new_id("batch_"),
                 endpoint=endpoint,
                 input_file=file.id,
                 created=store.now,
-                expires=store.now + _seconds(window),
-                window=window,
-                metadata=fields.get("metadata", {}),
-                keep_s=fields.get("output_expires_after", {}).get("seconds"),
+                expires=store.now + window_s,
+                window=str(window),
+                metadata=metadata,
+                keep_s=keep_s,
             )
             store.save(batch)
             return batch
@@ -275,12 +287,15 @@ def _page(
     query = request.query_params
     most = _MOST_LISTED[kind]
     raw_limit = query.get("limit", str(min(most, 100)))
-    try:
-        number = checks.digits(raw_limit)
-        limit = checks.integer("limit", raw_limit if number is None else number, 1, most)
-        order = checks.choice("order", query.get("order", "desc"), ("asc", "desc"))
-    except BadArgumentError as error:
-        raise bad_field(error.argument, str(error)) from None
+    limit = checks.digits(raw_limit) or 0
+    if not 1 <= limit <= most:
+        text = f"limit must be an integer from 1 to {most}, not {_shortened(raw_limit)}"
+        raise bad_field("limit", text)
+    order = query.get("order", "desc")
+    if order not in ("asc", "desc"):
+        raise bad_field(
+            "order", f'order must be "asc" or "desc", not {_shortened(order)}'
+        )
     items: list[Any] = list(newest)[:: 1 if order == "desc" else -1]
     after = query.get("after")
     if after is not None:
@@ -301,11 +316,30 @@ def _page(
     )
 
 
-def _check(name: str, schema: Schema, value: object) -> None:
-    """Check a field against its schema."""
-    problem = violation(json.dumps(schema), value)
-    if problem:
-        raise bad_field(name, f"{name}: {problem}")
+def _checked_metadata(value: object) -> dict[str, str]:
+    metadata = checked_object("metadata", value)
+    if len(metadata) > _MOST_METADATA:
+        text = f"metadata must have at most {_MOST_METADATA} fields, not {len(metadata)}"
+        raise bad_field("metadata", text)
+    for name, text in metadata.items():
+        checks.text("metadata", name)
+        where = Argument("metadata", (name[:_MOST_NAME],))
+        n_name, n_text = len(name), len(checks.text(where, text))
+        if n_name > _MOST_NAME or n_text > _MOST_TEXT:
+            raise ArgumentError(
+                f"may have a name of {_MOST_NAME} and a text of {_MOST_TEXT} characters, "
+                f"not {n_name} and {n_text}",
+                argument=where,
+            )
+    return metadata
+
+
+def _keep_s(name: str, value: object) -> int:
+    """Return the seconds after which a file is removed, by an object of a request."""
+    expiry, where = checked_object(name, value), Argument(name)
+    check_names(name, expiry, ("anchor", "seconds"))
+    checks.choice(where.at("anchor"), expiry.get("anchor"), ("created_at",))
+    return checks.integer(where.at("seconds"), expiry.get("seconds"), *_KEPT_S)
 
 
 def _check_upload(fields: Mapping[str, str]) -> int | None:
@@ -319,15 +353,26 @@ def _check_upload(fields: Mapping[str, str]) -> int | None:
         raise bad_field("purpose", text)
     if len(fields) == 1:
         return None
-    seconds = checks.digits(fields.get("expires_after[seconds]", ""))
-    expiry = {"anchor": fields.get("expires_after[anchor]"), "seconds": seconds}
-    _check("expires_after", _EXPIRY, expiry)
-    return seconds
+    raw = fields.get("expires_after[seconds]")
+    seconds = None if raw is None else checks.digits(raw)
+    expiry = {
+        "anchor": fields.get("expires_after[anchor]"),
+        "seconds": raw if seconds is None else seconds,
+    }
+    return _keep_s("expires_after", expiry)
 
 
-def _seconds(window: str) -> int:
+def _seconds(window: object) -> int:
     """Return the time within which a batch must end."""
-    return int(window[:-1]) * (86400 if window[-1] == "d" else 3600)
+    parts = _WINDOW.fullmatch(window) if isinstance(window, str) else None
+    hours = int(parts[1]) * (24 if parts[2] == "d" else 1) if parts else 0
+    if not 1 <= hours <= _MOST_HOURS:
+        raise bad_field(
+            "completion_window",
+            'completion_window must be a number of hours or days such as "24h" or "7d", '
+            f"at most {_MOST_HOURS // 24} days, not {shown(window)}",
+        )
+    return hours * 3600
 
 
 def _shortened(name: str) -> str:
@@ -335,7 +380,8 @@ def _shortened(name: str) -> str:
 
 
 def _no_such(kind: str, name: str) -> ApiError:
-    return ApiError(404, f"there is no {kind} {_shortened(name)}", code="not_found")
+    text = f"there is no {kind} {_shortened(name)}"
+    return ApiError(404, text, param="id", code="not_found")
 
 
 def _plain_name(filename: str) -> str:
