@@ -25,7 +25,13 @@ from llamaherd.server.batches.service import BatchService
 from llamaherd.server.batches.store import NOT_STORED, reason_of
 from llamaherd.server.errors import JSON, ApiError, not_stored, of_exception
 from llamaherd.server.fields import checked_string
-from llamaherd.server.models.loading import LoadedModel, ServedModel, load_files
+from llamaherd.server.models.loading import (
+    LoadedModel,
+    OpenModel,
+    ServedModel,
+    load_files,
+    stored_files,
+)
 from llamaherd.server.models.spec import FileContents, check_each_fits
 from llamaherd.server.models.store import ModelStore
 from llamaherd.server.ollama import ShowApi, described, model_of_show
@@ -43,8 +49,6 @@ from llamaherd.server.threads import run_on
 if TYPE_CHECKING:
     from collections.abc import (
         AsyncIterator,
-        Awaitable,
-        Callable,
         Collection,
         Mapping,
         Sequence,
@@ -59,7 +63,6 @@ if TYPE_CHECKING:
     from llamaherd.server.models.loading import ModelFiles
     from llamaherd.server.models.spec import ModelSpec
     from llamaherd.server.settings import ServerSettings
-    from llamaherd.server.state import ModelView
 
 log = logging.getLogger(__name__)
 
@@ -86,8 +89,15 @@ def create_app(
     else:
         loaded = LoadedModel(ctx.model, ctx)
     shared = SharedState(loaded, settings)
-    served = ServedModel(shared, loaded, settings, embedding_model)
-    return _application(shared, settings, served, served.endpoints)
+    main = ServedModel(shared, loaded, settings, embedding_model)
+    models = [OpenModel(main, settings.names, settings.queue, embedding_model)]
+    if embedding_model is not None:
+        name = str(settings.embedding_name)
+        named = settings.replaced(model_name=name, aliases=())
+        vectors = ServedModel(shared, LoadedModel(embedding_model, None), named)
+        models.append(OpenModel(vectors, (name,), settings.queue))
+    store = ModelStore(models, any_model=settings.any_model)
+    return _application(shared, settings, store)
 
 
 def create_app_of_models(
@@ -136,32 +146,29 @@ def create_app_of_models(
     n_bytes = memory_of_model(placement) if settings.memory is None else settings.memory
     needs = {spec.name: spec.n_bytes + n for spec, n in zip(specs, least, strict=True)}
     check_each_fits(needs, n_bytes, is_given=is_given)
+    files = stored_files(
+        specs, load, contents, n_bytes=n_bytes, n_waiting=settings.queue, least=least
+    )
     models = ModelStore(
-        specs,
-        load,
+        files,
         n_bytes=n_bytes,
-        n_waiting=settings.queue,
         wait_s=settings.model_wait_s,
         any_model=settings.any_model,
-        least=least,
-        contents=contents,
     )
     # Each model has its own limit; this limit is for the requests of all models.
     shared = SharedState(models, settings.replaced(queue=settings.queue * len(specs)))
-    shared.when_ending = models.stop_loading
-    endpoints = {path: ByModel(shared, models, path) for path in SHAPES}
-    return _application(shared, settings, models, endpoints, models.close)
+    return _application(shared, settings, models)
 
 
 def _application(
-    shared: SharedState,
-    settings: ServerSettings,
-    models: ModelView,
-    endpoints: Mapping[str, Endpoint],
-    close: Callable[[], Awaitable[None]] | None = None,
+    shared: SharedState, settings: ServerSettings, models: ModelStore
 ) -> Starlette:
     """Return the application with all routes."""
-    endpoints = {**endpoints, ShowApi.path: ShowModel(shared, models)}
+    shared.when_ending = models.stop_loading
+    endpoints: dict[str, Endpoint] = {
+        path: ByModel(shared, models, path) for path in SHAPES
+    }
+    endpoints[ShowApi.path] = ShowModel(shared, models)
     metrics = Metrics(models)
     pages = ModelPages(models, metrics)
     routes: list[Route] = []
@@ -194,8 +201,7 @@ def _application(
         await batches.resume()
         yield
         await batches.close()
-        if close is not None:
-            await close()
+        await models.close()
         shared.close()
 
     app = Starlette(
@@ -266,7 +272,7 @@ def _http_errors(paths: Collection[str]) -> ExceptionHandler:
 
 
 class ByModel(Endpoint):
-    """ASGI application of one path on a server with several models."""
+    """ASGI application of one path, which a model answers."""
 
     def __init__(self, shared: SharedState, models: ModelStore, path: str) -> None:
         super().__init__(shared, SHAPES[path])
@@ -294,7 +300,7 @@ class ShowModel(Endpoint):
     Programs for Ollama send a request to `/api/show` for every model that they list.
     """
 
-    def __init__(self, shared: SharedState, models: ModelView) -> None:
+    def __init__(self, shared: SharedState, models: ModelStore) -> None:
         super().__init__(shared, ShowApi)
         self._models = models
 

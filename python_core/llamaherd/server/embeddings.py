@@ -29,7 +29,8 @@ from llamaherd.server.fields import (
 )
 from llamaherd.server.limits import check_items, check_pairs
 from llamaherd.server.schemas import Schema, either, listed, record, ref, whole
-from llamaherd.server.shapes import Prepared, WorkShape, other_model
+from llamaherd.server.settings import name_among
+from llamaherd.server.shapes import Prepared, WorkShape
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -132,23 +133,13 @@ class EmbeddingsApi(WorkShape):
         return prepare_embed(model, texts, options)  # type: ignore[arg-type]
 
     def chosen(self, request: Mapping[str, object]) -> tuple[str, Model]:
-        """Return the model of a request with its name."""
-        settings, model = self._settings, self.served.embedding_model
-        embedding_name = settings.embedding_name
-        name = checked_string(
-            "model", request.get("model", embedding_name or settings.model_name)
-        )
-        if model is not None and name in {embedding_name, f"{embedding_name}.gguf"}:
-            return str(embedding_name), model
-        served_name = settings.name_of(name)
-        if served_name is None:
-            names = settings.names
-            if embedding_name is not None:
-                names = (*names, embedding_name)
-            raise other_model(name, names)
-        if model is not None and name not in settings.names:
-            return str(embedding_name), model  # any name is accepted
-        return served_name, self._model
+        """Return the requested model, or else the one for embeddings, with its name."""
+        settings, embedding_model = self._settings, self.served.embedding_model
+        requested = checked_string("model", request.get("model", ""))
+        name = name_among(requested, settings.names)
+        if embedding_model is not None and name is None:
+            return str(settings.embedding_name), embedding_model
+        return name or settings.model_name, self._model
 
 
 def _texts(value: object) -> list[Any]:

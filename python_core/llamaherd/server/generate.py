@@ -87,7 +87,7 @@ class GenerateApi(AnsweringShape):
 
     def understand(self, fields: dict[str, object]) -> ParsedRequest:
         """See `AnsweringShape`. A field with null is treated as missing."""
-        request = self.checked(fields)
+        request = self.effective_fields(fields)
         if request.get("chat") is True:
             _check_roles(request["prompt"])
         settings = {name: request[name] for name in request if name in _SETTINGS}

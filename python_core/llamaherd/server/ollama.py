@@ -34,7 +34,6 @@ from llamaherd.server.shapes import (
     PathFormat,
     Prepared,
     check_answer_fits,
-    check_model,
 )
 from llamaherd.server.tools import TOOL_FIELDS
 
@@ -178,7 +177,6 @@ class OllamaChat(RewrittenChat):
 
     def as_chat(self, request: Mapping[str, object]) -> dict[str, object]:
         """See `RewrittenChat`."""
-        check_model(request, self._settings)
         chat = {"tools": request["tools"]} if "tools" in request else {}
         chat["messages"] = _messages(request["messages"])
         chat["stream"] = checks.flag("stream", request.get("stream", True))

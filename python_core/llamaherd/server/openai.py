@@ -97,7 +97,7 @@ class Completions(AnsweringShape):
 
     def understand(self, fields: dict[str, object]) -> ParsedRequest:
         """See `AnsweringShape`."""
-        request = self.checked(fields)
+        request = self.effective_fields(fields)
         _check_special_tokens(request, usual=True)
         echo = _flag(request, "echo")
         of_prompt = logprobs.of_prompt(request)
@@ -156,7 +156,7 @@ class ChatCompletions(AnsweringShape):
 
     def understand(self, fields: dict[str, object]) -> ParsedRequest:
         """See `AnsweringShape`."""
-        request = self.checked(fields)
+        request = self.effective_fields(fields)
         _check_special_tokens(request, usual=False)
         max_tokens = _max_tokens_of(request, self._settings.n_ctx_of(self._model))
         messages = chat_messages(request)

@@ -43,8 +43,9 @@ if TYPE_CHECKING:
     from llamaherd.engine.core.stats import Stats
     from llamaherd.engine.loop.slot_times import SlotTime, SlotTimes
     from llamaherd.server.batches.batch import BatchProgress
+    from llamaherd.server.models.store import ModelStore
     from llamaherd.server.protocol import RequestRecord
-    from llamaherd.server.state import ModelView, SharedState, ShownModel
+    from llamaherd.server.state import SharedState, ShownModel
 
 _Metric = TypeVar("_Metric", Counter, Histogram)
 CONTENT_TYPE = CONTENT_TYPE_LATEST.encode()
@@ -85,9 +86,9 @@ class Metrics:
     With several models all metrics have the label `model`.
     """
 
-    def __init__(self, models: ModelView) -> None:
+    def __init__(self, models: ModelStore) -> None:
         self._registry = registry = CollectorRegistry()
-        self._by_model = models.has_several
+        self._by_model = models.has_files
         registry.register(_Load(models))
         of_model = ("model",) if self._by_model else ()
 
@@ -167,12 +168,12 @@ def _tokens_of(stats: Stats | EmbedStats) -> dict[str, int]:
 class _Load(Collector):
     """Collector of the load of the models."""
 
-    def __init__(self, models: ModelView) -> None:
+    def __init__(self, models: ModelStore) -> None:
         self._models = models
 
     def collect(self) -> Iterator[GaugeMetricFamily]:
         """Yield a gauge for each number."""
-        if self._models.has_several:
+        if self._models.has_files:
             yield from _of_models(self._models.shown())
             return
         for name, value in asdict(self._models.load).items():
@@ -195,7 +196,7 @@ def _of_models(models: Sequence[ShownModel]) -> Iterator[GaugeMetricFamily]:
         yield gauge
 
 
-def known_name(models: ModelView, requested: str | None) -> str:
+def known_name(models: ModelStore, requested: str | None) -> str:
     """Return the name of the model for a request."""
     name = models.name_of(requested)
     if name is None:
@@ -210,7 +211,7 @@ class ModelPages:
         document: OpenAPI document of all routes.
     """
 
-    def __init__(self, models: ModelView, metrics: Metrics) -> None:
+    def __init__(self, models: ModelStore, metrics: Metrics) -> None:
         self._models = models
         self._metrics = metrics
         self._created = int(time.time())
@@ -309,7 +310,7 @@ class Dashboard:
     def __init__(
         self,
         shared: SharedState,
-        models: ModelView,
+        models: ModelStore,
         batches: Callable[[], Awaitable[Sequence[BatchProgress]]],
     ) -> None:
         self._shared = shared

@@ -43,7 +43,7 @@ class _RowsApi(WorkShape):
 
     def _items(self, fields: dict[str, object]) -> tuple[dict[str, Any], list[Any]]:
         """Return the fields of a request, and its prompts or texts."""
-        request = self.checked(fields)
+        request = self.effective_fields(fields)
         name = self.needed[0]
         return request, check_items(name, request[name])
 

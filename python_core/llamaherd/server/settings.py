@@ -17,7 +17,7 @@ from llamaherd.engine.core.sampling import MAX_TOKENS_OF_CHAT
 from llamaherd.engine.core.values import Checked, Flag, Real, TextKind, Unchecked, Whole
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Collection, Iterable
 
     from llamaherd.engine.core.thinking import ThinkingOption
     from llamaherd.engine.model.model import Model
@@ -186,17 +186,6 @@ class ServerSettings(Options):
         """Names of the model; the first is the name in answers."""
         return (self.model_name, *self.aliases)
 
-    def name_of(self, requested: str) -> str | None:
-        """Return the name of the requested model; None if it is not this server's model.
-
-        The name of the file, with `.gguf`, and the name in Ollama, with `:latest`, are
-        accepted, too.
-        """
-        for name in self.names:
-            if requested in {name, f"{name}.gguf", f"{name}:latest"}:
-                return name
-        return self.model_name if self.any_model else None
-
     def n_ctx_of(self, model: Model) -> int:
         """Return the maximum number of tokens of a prompt with its answer."""
         return min(self.n_ctx or model.n_ctx_train, model.n_ctx_train)
@@ -204,6 +193,16 @@ class ServerSettings(Options):
     def __repr__(self) -> str:
         """Return a text that may be logged, since it contains no API key."""
         return f"<Settings of {self.model_name!r}>"
+
+
+def name_among(requested: str, names: Collection[str]) -> str | None:
+    """Return the name that a request means; None if it is none of them.
+
+    The name of the file, with `.gguf`, and the name in Ollama, with `:latest`, are
+    accepted, too.
+    """
+    stems = (requested, *map(requested.removesuffix, (".gguf", ":latest")))
+    return next((stem for stem in stems if stem in names), None)
 
 
 _LOCAL_NAMES = frozenset(("localhost", "127.0.0.1", "::1"))

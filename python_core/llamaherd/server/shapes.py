@@ -16,7 +16,7 @@ from llamaherd.engine.core import checks
 from llamaherd.engine.core.declaration import Options, options_of
 from llamaherd.engine.core.words import words
 from llamaherd.server.errors import ApiError, unknown_field
-from llamaherd.server.fields import OF_CLIENTS, checked_string
+from llamaherd.server.fields import OF_CLIENTS
 from llamaherd.server.protocol import dumps
 from llamaherd.server.schemas import Schema, or_null
 
@@ -99,12 +99,6 @@ class PathFormat:
     def effective_fields(cls, fields: Mapping[str, object]) -> dict[str, object]:
         """Return the fields that have an effect; a field with null counts as missing."""
         return effective_fields(fields, cls.fields, cls.needed, cls.unused)
-
-    def checked(self, fields: Mapping[str, object]) -> dict[str, object]:
-        """Return the fields with an effect of a request for the model of this server."""
-        values = self.effective_fields(fields)
-        check_model(values, self._settings)
-        return values
 
     @classmethod
     def request_schema(cls) -> Schema:
@@ -204,13 +198,6 @@ def effective_fields(
         if name not in values:
             raise ApiError(400, f"{name} is missing", param=name, code="missing_field")
     return values
-
-
-def check_model(values: Mapping[str, object], settings: ServerSettings) -> None:
-    """Check that the request is for the model of this server."""
-    requested = checked_string("model", values.get("model", settings.model_name))
-    if settings.name_of(requested) is None:
-        raise other_model(requested, settings.names)
 
 
 def check_answer_fits(name: str, n: int, n_ctx: int) -> None:

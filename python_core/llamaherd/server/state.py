@@ -13,13 +13,8 @@ from llamaherd.server.errors import ApiError, retry_after
 from llamaherd.server.threads import WorkThreads
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-    from contextlib import AbstractAsyncContextManager
+    from collections.abc import Callable, Iterable, Iterator
 
-    from starlette.types import Receive
-
-    from llamaherd.engine.loop.slot_times import SlotTimes
-    from llamaherd.engine.model.loading import ModelHeader
     from llamaherd.engine.model.model import Model
     from llamaherd.server.running import Running
     from llamaherd.server.settings import ServerSettings
@@ -48,60 +43,6 @@ class ShownModel:
     n_unloads: int = 0  # number of times that the model was unloaded
     n_failures: int = 0  # number of times that loading failed
     n_patient: int = 0  # requests of batches that wait until other models are idle
-
-
-class InMemory(Protocol):
-    """A model in memory."""
-
-    @property
-    def model(self) -> Model:
-        """The model."""
-
-
-class ModelView(Protocol):
-    """Protocol of the models of a server: either one loaded model or several models."""
-
-    @property
-    def load(self) -> Load:
-        """Running and waiting prompts of all models."""
-
-    @property
-    def counts(self) -> Counts:
-        """Counts of the engines of all models."""
-
-    @property
-    def is_closed(self) -> bool:
-        """Whether no prompts can run."""
-
-    @property
-    def has_several(self) -> bool:
-        """Whether the server has several models; its metrics then have a model label."""
-
-    def name_of(self, requested: str | None) -> str | None:
-        """Return the name of the model for a request; None if unknown."""
-
-    def header(self, name: str) -> Model | ModelHeader:
-        """Return the metadata of a model, without loading it; safe on any thread."""
-
-    def identity(self, requested: str | None, endpoint: str) -> str | None:
-        """Return the identity of the model that answers requests; safe on any thread.
-
-        The first call takes about one second per GB.
-        """
-
-    def lease(
-        self, name: str, receive: Receive, *, is_patient: bool = False
-    ) -> AbstractAsyncContextManager[InMemory]:
-        """Load a model if it is not in memory, and keep it there within the block."""
-
-    def slots(self) -> Mapping[str, SlotTimes]:
-        """Return the times of the slots of each model in memory, by its name.
-
-        A call makes the engines measure these times for a few seconds.
-        """
-
-    def shown(self) -> Sequence[ShownModel]:
-        """Return an entry for each name of a model or an adapter."""
 
 
 def sum_of_loads(loads: Iterable[Load]) -> Load:

@@ -22,7 +22,7 @@ from llamaherd.server.limits import check_strings
 from llamaherd.server.openai import ChatCompletions, RewrittenChat
 from llamaherd.server.responses import Responses
 from llamaherd.server.schemas import Schema, either, listed, or_null, record
-from llamaherd.server.shapes import AnsweringShape, PathFormat, WorkShape, check_model
+from llamaherd.server.shapes import AnsweringShape, PathFormat, WorkShape
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -116,7 +116,6 @@ class TokenizeApi(_OfModel):
             tokens = _tokens_of(self._model, "messages", parsed)
             return self._answer(tokens, "return_token_strs" if wants_texts else "")
         request = _TextFields.effective_fields(fields)
-        check_model(request, self._settings)
         names = [name for name in ("prompt", "content") if name in request]
         if len(names) != 1:
             text = "needs prompt, content or messages, and only one of them"
@@ -177,7 +176,7 @@ class DetokenizeApi(_OfModel):
 
     def prepare(self, fields: dict[str, object]) -> dict[str, object]:
         """See `WorkShape`."""
-        request = self.checked(fields)
+        request = self.effective_fields(fields)
         tokens = request["tokens"]
         if not isinstance(tokens, list):
             raise unfit("tokens", "a list of token ids", tokens)

@@ -14,7 +14,7 @@ import tiny_models
 from batch_requests import begun, entry, jsonl, sdk_of
 from llamaherd.engine.core.errors import ModelLoadError
 from llamaherd.engine.model.file import ModelFile, content_of
-from llamaherd.server.models.loading import ServedModel
+from llamaherd.server.models.loading import OpenModel
 from llamaherd.server.models.spec import AdapterSpec, FileContents, ModelSpec
 from served import room_for, served, served_models
 from waiting import wait_until
@@ -60,7 +60,7 @@ class Identity:
         self.value: str | None = "a"
         self.later: tuple[int, str | None] | None = None
         self._ctx = ctx
-        monkeypatch.setattr(ServedModel, "identity", lambda *_: self._now())
+        monkeypatch.setattr(OpenModel, "identity", lambda *_: self._now())
 
     def _now(self) -> str | None:
         if self.later is not None and len(self._ctx.handles) > self.later[0]:

@@ -13,7 +13,8 @@ from llamaherd.engine.core.errors import ModelLoadError
 from llamaherd.engine.core.outcome import Counts
 from llamaherd.engine.core.stats import Load
 from llamaherd.server.errors import ApiError
-from llamaherd.server.models.spec import AdapterSpec, ModelSpec
+from llamaherd.server.models.loading import stored_files
+from llamaherd.server.models.spec import AdapterSpec, FileContents, ModelSpec
 from llamaherd.server.models.store import ModelStore
 from llamaherd.server.protocol import ClientGoneError
 
@@ -110,8 +111,16 @@ class Case:
             path.write_bytes(bytes(SIZE))
             adapter = AdapterSpec(f"{name}-lora", folder / "none.gguf")
             specs.append(ModelSpec(name, path, (adapter,)))
-        given = {"n_waiting": 100, "wait_s": 600.0, **options}
-        self.registry = ModelStore(specs, self.bench.load, n_bytes=room, **given)
+        n_waiting = options.pop("n_waiting", 100)
+        files = stored_files(
+            specs,
+            self.bench.load,
+            FileContents(),
+            n_bytes=room,
+            n_waiting=n_waiting,
+        )
+        given = {"wait_s": 600.0, **options}
+        self.registry = ModelStore(files, n_bytes=room, **given)
 
     async def ask(self, name: str, **options: Any) -> Any:
         """Send a request that ends at once."""

@@ -31,7 +31,8 @@ if TYPE_CHECKING:
     from starlette.types import ASGIApp, Message
 
     from llamaherd.server.batches.batch import Batch, BatchProgress, Status
-    from llamaherd.server.state import ModelView, SharedState
+    from llamaherd.server.models.store import ModelStore
+    from llamaherd.server.state import SharedState
 
 log = logging.getLogger(__name__)
 
@@ -62,7 +63,7 @@ class BatchService:
         shared: SharedState,
         folder: Path | None,
         endpoints: Mapping[str, ASGIApp],
-        models: ModelView,
+        models: ModelStore,
     ) -> None:
         self.shared = shared
         self.endpoints = endpoints

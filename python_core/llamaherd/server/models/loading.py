@@ -3,37 +3,61 @@
 from __future__ import annotations
 
 import os
-from contextlib import ExitStack, asynccontextmanager
-from dataclasses import dataclass, field
+from abc import ABC, abstractmethod
+from contextlib import ExitStack
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 from llamaherd.calls.asks.options import GenerateOptions
 from llamaherd.calls.asks.requests import make_requests
 from llamaherd.calls.run.context import Context
 from llamaherd.calls.run.embedders import reads_at_once
-from llamaherd.engine.core.errors import ChatTemplateError, LlamaHerdError
+from llamaherd.engine.core.errors import (
+    ChatTemplateError,
+    LlamaHerdError,
+    ModelLoadError,
+)
 from llamaherd.engine.core.outcome import Counts
 from llamaherd.engine.core.stats import Load
 from llamaherd.engine.loop.slot_times import NO_TIMES
 from llamaherd.engine.memory.kv_cells import buffers_of_encoder
+from llamaherd.engine.model.loading import read_header
 from llamaherd.engine.model.model import Model
 from llamaherd.server.chats import with_defaults
 from llamaherd.server.errors import ApiError
-from llamaherd.server.models.spec import identity_of
+from llamaherd.server.models.spec import cache_sizes, identity_of
 from llamaherd.server.routes import endpoints_of
 from llamaherd.server.shapes import Served
 from llamaherd.server.state import RequestQueue, ShownModel, sum_of_loads
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Mapping
-
-    from starlette.types import Receive
+    from collections.abc import Callable, Mapping, Sequence
 
     from llamaherd.engine.loop.slot_times import SlotTimes
+    from llamaherd.engine.model.loading import ModelHeader
     from llamaherd.engine.native.models import LoadInterrupt
     from llamaherd.server.models.spec import FileContents, ModelSpec
     from llamaherd.server.settings import ServerSettings
-    from llamaherd.server.state import InMemory, SharedState
+    from llamaherd.server.state import SharedState
+
+    LoadFiles = Callable[[ModelSpec, int, LoadInterrupt], "ModelFiles"]
+
+
+def stored_files(
+    specs: Sequence[ModelSpec],
+    load: LoadFiles,
+    contents: FileContents,
+    *,
+    n_bytes: int,
+    n_waiting: int,
+    least: Sequence[int] | None = None,
+) -> list[ServedFile]:
+    """Return the files of a `ModelStore`, which share `n_bytes` of memory."""
+    caches = cache_sizes([spec.n_bytes for spec in specs], n_bytes, least)
+    return [
+        ServedFile(spec, n_cache, n_waiting, load, contents)
+        for spec, n_cache in zip(specs, caches, strict=True)
+    ]
 
 
 def load_files(
@@ -140,7 +164,7 @@ class LoadedModel:
 
 
 class ServedModel(LoadedModel):
-    """A model in memory that answers requests; `ModelView` of a server with one model.
+    """A model in memory that answers requests.
 
     Attributes:
         endpoints: Application of each path, without `/v1`.
@@ -149,8 +173,6 @@ class ServedModel(LoadedModel):
         ValueError: The model does not support the setting `thinking`.
         ChatTemplateError: The template of the settings cannot be used.
     """
-
-    has_several = False
 
     def __init__(
         self,
@@ -162,8 +184,6 @@ class ServedModel(LoadedModel):
         super().__init__(loaded.model, loaded.ctx)
         if loaded.ctx is not None:
             _warm_up(loaded.model, settings)
-        self._settings = settings
-        self._embedding_model = embedding_model
         served = Served(
             model=loaded.model,
             settings=settings,
@@ -171,50 +191,6 @@ class ServedModel(LoadedModel):
             embedding_model=embedding_model,
         )
         self.endpoints = endpoints_of(shared, served)
-
-    def name_of(self, requested: str | None) -> str | None:
-        """Return the name of the model for a request; None if unknown."""
-        if requested is not None and requested == self._settings.embedding_name:
-            return requested
-        name = self._settings.model_name if requested is None else requested
-        return self._settings.name_of(name)
-
-    def header(self, name: str) -> Model:
-        """Return the model with this name, which has its metadata."""
-        other = self._embedding_model
-        is_other = other is not None and name == self._settings.embedding_name
-        return other if is_other and other is not None else self.model
-
-    def identity(self, requested: str | None, endpoint: str) -> str | None:
-        """Return the identity of the model that answers; see `ModelView`."""
-        if self.name_of(requested) is None:
-            return None
-        other = self._embedding_model if endpoint in _OF_VECTORS else None
-        return identity_of([self.model] if other is None else [self.model, other])
-
-    @asynccontextmanager
-    async def lease(
-        self,
-        name: str,
-        receive: Receive,  # noqa: ARG002 - nobody waits
-        *,
-        is_patient: bool = False,  # noqa: ARG002
-    ) -> AsyncIterator[InMemory]:
-        """Return the model with this name, which is always in memory."""
-        model = self.header(name)
-        yield self if model is self.model else LoadedModel(model, None)
-
-    def slots(self) -> dict[str, SlotTimes]:
-        """Return the times of the slots, by the name of the model."""
-        return {self._settings.model_name: self.slot_times}
-
-    def shown(self) -> list[ShownModel]:
-        """Return an entry for each name of the model and for the model for embeddings."""
-        other, names = self._settings.embedding_name, self._settings.names
-        entries = [ShownModel(name=name, model=self.model) for name in names]
-        if other is not None:
-            entries.append(ShownModel(name=other, model=self._embedding_model))
-        return entries
 
 
 def _warm_up(model: Model, settings: ServerSettings) -> None:
@@ -227,28 +203,120 @@ def _warm_up(model: Model, settings: ServerSettings) -> None:
             raise
 
 
-@dataclass(eq=False, slots=True)
-class ServedFile:
-    """A model file with its adapters, its loading state and its requests."""
+State = Literal["unloaded", "loading", "loaded", "unloading"]
 
-    spec: ModelSpec
-    n_weights: int  # bytes
-    n_cache: int  # bytes of all KV caches and buffers
-    n_waiting: int  # maximum number of waiting requests
-    state: Literal["unloaded", "loading", "loaded", "unloading"] = "unloaded"
-    loaded: ModelFiles | None = None
-    n_leases: int = 0  # requests that use the model
-    used: int = 0  # number of the model's last request, counted over all models
-    load_s: float = 1.0  # duration of the last loading
-    n_loads: int = 0
-    n_unloads: int = 0
-    n_failures: int = 0
-    n_patient: int = 0  # requests of batches that wait until other models are idle
-    failure: str = ""  # reason why the last loading failed
-    queue: RequestQueue = field(init=False)
 
-    def __post_init__(self) -> None:
-        self.queue = RequestQueue(self, self.n_waiting)
+class StoredModel(ABC):
+    """A model of a `ModelStore`, with the requests that use it.
+
+    Attributes:
+        names: Names in requests; the first is the name in answers.
+        n_leases: Requests that use the model.
+        used: Number of the model's last request, counted over all models.
+    """
+
+    def __init__(self, names: tuple[str, ...], n_waiting: int) -> None:
+        self.names = names
+        self.queue = RequestQueue(self, n_waiting)
+        self.n_leases = self.used = 0
+
+    state: State = "loaded"
+    is_closed = False  # whether no prompts can run any more
+
+    @property
+    @abstractmethod
+    def served(self) -> Mapping[str, ServedModel]:
+        """The parts in memory by name, each once."""
+
+    @abstractmethod
+    def served_as(self, name: str) -> ServedModel:
+        """Return the part of a loaded model with this name."""
+
+    @abstractmethod
+    def header(self, name: str) -> Model | ModelHeader:
+        """Return the metadata, without loading the model; safe on any thread."""
+
+    @abstractmethod
+    def identity(self, name: str, endpoint: str) -> str | None:
+        """Return the identity of the model that answers, see `ModelStore`."""
+
+    @abstractmethod
+    def shown(self, name: str) -> ShownModel:
+        """Return the data that pages show about one of the names."""
+
+    @property
+    def load(self) -> Load:
+        """Running and waiting prompts of all parts."""
+        return sum_of_loads(model.load for model in self.served.values())
+
+
+class OpenModel(StoredModel):
+    """A model that its owner opened and closes: it is always in memory."""
+
+    def __init__(
+        self,
+        served: ServedModel,
+        names: tuple[str, ...],
+        n_waiting: int,
+        embedding_model: Model | None = None,
+    ) -> None:
+        super().__init__(names, n_waiting)
+        self._served = served
+        self._embedding_model = embedding_model
+
+    @property
+    def is_closed(self) -> bool:  # type: ignore[override]
+        """See `StoredModel`."""
+        return self._served.is_closed
+
+    @property
+    def served(self) -> Mapping[str, ServedModel]:
+        """See `StoredModel`."""
+        return {self.names[0]: self._served}
+
+    def served_as(self, name: str) -> ServedModel:  # noqa: ARG002
+        """See `StoredModel`."""
+        return self._served
+
+    def header(self, name: str) -> Model:  # noqa: ARG002
+        """See `StoredModel`."""
+        return self._served.model
+
+    def identity(self, name: str, endpoint: str) -> str | None:  # noqa: ARG002
+        """See `StoredModel`."""
+        other = self._embedding_model if endpoint in _OF_VECTORS else None
+        return identity_of([self._served.model, *([] if other is None else [other])])
+
+    def shown(self, name: str) -> ShownModel:
+        """See `StoredModel`."""
+        return ShownModel(name=name, model=self._served.model)
+
+
+class ServedFile(StoredModel):
+    """A model file with its adapters, which is loaded when a request needs it."""
+
+    state: State = "unloaded"
+
+    def __init__(
+        self,
+        spec: ModelSpec,
+        n_cache: int,
+        n_waiting: int,
+        load: LoadFiles,
+        contents: FileContents,
+    ) -> None:
+        super().__init__(spec.names, n_waiting)
+        self.spec = spec
+        self.open = load
+        self.n_weights = spec.n_bytes
+        self.n_cache = n_cache  # bytes of all KV caches and buffers
+        self._contents = contents
+        self.loaded: ModelFiles | None = None
+        self.load_s = 1.0  # duration of the last loading
+        self.n_loads = self.n_unloads = self.n_failures = 0
+        self.n_patient = 0  # requests of batches that wait until other models are idle
+        self.failure = ""  # reason why the last loading failed
+        self._header: tuple[object, ModelHeader] | None = None
 
     @property
     def name(self) -> str:
@@ -262,16 +330,37 @@ class ServedFile:
 
     @property
     def served(self) -> Mapping[str, ServedModel]:
-        """The model and the loaded adapters by name; empty if they are not loaded."""
+        """See `StoredModel`."""
         return {} if self.loaded is None else self.loaded.served
 
-    @property
-    def load(self) -> Load:
-        """Running and waiting prompts of the model and its adapters."""
-        return sum_of_loads(model.load for model in self.served.values())
+    def served_as(self, name: str) -> ServedModel:
+        """See `StoredModel`."""
+        served = self.served.get(name)
+        if served is None:
+            problems = {} if self.loaded is None else self.loaded.problems
+            raise self.not_loaded(name, problems.get(name, "it was unloaded"))
+        return served
+
+    def header(self, name: str) -> ModelHeader:
+        """See `StoredModel`."""
+        state, entry = self.spec.state, self._header
+        if entry is None or entry[0] != state:
+            try:
+                entry = self._header = (state, read_header(self.spec.path))
+            except ModelLoadError as error:
+                raise self.not_loaded(name, str(error)) from None
+        return entry[1]
+
+    def identity(self, name: str, endpoint: str) -> str | None:  # noqa: ARG002
+        """See `StoredModel`."""
+        adapters = {adapter.name: adapter.path for adapter in self.spec.adapters}
+        is_loaded = name in self.served
+        return self._contents.identity(
+            self.spec.path, adapters.get(name), is_loaded=is_loaded
+        )
 
     def shown(self, name: str) -> ShownModel:
-        """Return the data that pages show about the model or one of its adapters."""
+        """See `StoredModel`."""
         served = self.served.get(name)
         is_base = name == self.name
         return ShownModel(

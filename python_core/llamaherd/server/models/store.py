@@ -14,19 +14,14 @@ from contextlib import asynccontextmanager, nullcontext
 from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
-from llamaherd.engine.core.errors import LlamaHerdError, ModelLoadError
+from llamaherd.engine.core.errors import LlamaHerdError
 from llamaherd.engine.core.words import words
-from llamaherd.engine.model.loading import read_header
 from llamaherd.engine.native.models import LoadInterrupt
 from llamaherd.server.errors import ApiError, retry_after, stopping
 from llamaherd.server.models.loading import ServedFile
-from llamaherd.server.models.spec import (
-    FileContents,
-    cache_sizes,
-    shown_down,
-    shown_up,
-)
+from llamaherd.server.models.spec import shown_down, shown_up
 from llamaherd.server.protocol import ClientGoneError
+from llamaherd.server.settings import name_among
 from llamaherd.server.state import sum_of_counts, sum_of_loads
 
 if TYPE_CHECKING:
@@ -38,8 +33,8 @@ if TYPE_CHECKING:
     from llamaherd.engine.core.stats import Load
     from llamaherd.engine.loop.slot_times import SlotTimes
     from llamaherd.engine.model.loading import ModelHeader
-    from llamaherd.server.models.loading import ModelFiles, ServedModel
-    from llamaherd.server.models.spec import ModelSpec
+    from llamaherd.engine.model.model import Model
+    from llamaherd.server.models.loading import ServedModel, StoredModel
     from llamaherd.server.state import ShownModel
 
 log = logging.getLogger(__name__)
@@ -48,38 +43,25 @@ _T = TypeVar("_T")
 
 
 class ModelStore:
-    """`ModelView` of several models. A model is loaded when a request asks for it.
+    """Models of a server: open ones, or files. A request that asks for a file loads it.
 
     A request for a model in memory uses it at once. Other requests take the lock in the
     order of their arrival. The request with the lock loads its model, after it has
     unloaded the least recently used models for which there is no memory beside it.
     """
 
-    has_several = True
-
     def __init__(
         self,
-        specs: Sequence[ModelSpec],
-        load: Callable[[ModelSpec, int, LoadInterrupt], ModelFiles],
+        models: Sequence[StoredModel],
         *,
-        n_bytes: int,  # memory of weights, KV caches and buffers of all models
-        n_waiting: int,  # maximum number of waiting requests of each model
-        wait_s: float,  # maximum time that a request of a client waits for memory
+        n_bytes: int = 0,  # memory of weights, KV caches and buffers of all files
+        wait_s: float = 0.0,  # maximum time that a request of a client waits for memory
         any_model: bool = False,
-        least: Sequence[int] | None = None,
-        contents: FileContents | None = None,
     ) -> None:
-        weights = [spec.n_bytes for spec in specs]
-        caches = cache_sizes(weights, n_bytes, least)
-        self._files = [
-            ServedFile(spec, n, n_cache, n_waiting)
-            for spec, n, n_cache in zip(specs, weights, caches, strict=True)
-        ]
-        self._of_name = {name: file for file in self._files for name in file.spec.names}
+        self._models = models
+        self._files = [model for model in models if isinstance(model, ServedFile)]
+        self._of_name = {name: model for model in models for name in model.names}
         self._any_model = any_model
-        self._contents = FileContents() if contents is None else contents
-        self._headers: dict[str, tuple[object, ModelHeader]] = {}
-        self._load_file = load
         self._n_bytes = n_bytes
         self._wait_s = wait_s
         self._thread = ThreadPoolExecutor(1, "llamaherd-models")
@@ -91,68 +73,62 @@ class ModelStore:
         self._watchers: set[asyncio.Task[None]] = set()  # of clients that wait
         self._n_leases = 0
         self._past: Counts = sum_of_counts(())  # of the engines of unloaded models
-        self.is_closed = False
+        self._is_ended = False
 
     # ---- what pages show ----
+
+    @property
+    def has_files(self) -> bool:
+        """Whether models are loaded on demand; metrics then have a model label."""
+        return bool(self._files)
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether no prompts can run."""
+        return self._is_ended or any(model.is_closed for model in self._models)
 
     def name_of(self, requested: str | None) -> str | None:
         """Return the name of the model for a request; None if unknown."""
         default_name = next(iter(self._of_name))
         if requested is None:
             return default_name
-        for name in (
-            requested,
-            requested.removesuffix(".gguf"),
-            requested.removesuffix(":latest"),
-        ):
-            if name in self._of_name:
-                return name
-        return default_name if self._any_model else None
+        own = name_among(requested, self._of_name)
+        return default_name if own is None and self._any_model else own
 
-    def identity(self, requested: str | None, endpoint: str) -> str | None:  # noqa: ARG002
-        """Return the identity of the model that answers; see `ModelView`."""
+    def identity(self, requested: str | None, endpoint: str) -> str | None:
+        """Return the identity of the model that answers requests; safe on any thread.
+
+        The first call takes about one second per GB.
+        """
         name = self.name_of(requested)
-        if name is None:
-            return None
-        file = self._of_name[name]
-        adapters = {adapter.name: adapter.path for adapter in file.spec.adapters}
-        is_loaded = name in file.served
-        return self._contents.identity(
-            file.spec.path, adapters.get(name), is_loaded=is_loaded
-        )
+        return None if name is None else self._of_name[name].identity(name, endpoint)
 
-    def header(self, name: str) -> ModelHeader:
-        """Return the metadata of a model file without loading it; safe on any thread."""
-        file = self._of_name[name]
-        state = file.spec.state
-        entry = self._headers.get(file.name)
-        if entry is None or entry[0] != state:
-            try:
-                entry = (state, read_header(file.spec.path))
-            except ModelLoadError as error:
-                raise file.not_loaded(name, str(error)) from None
-            self._headers[file.name] = entry
-        return entry[1]
+    def header(self, name: str) -> Model | ModelHeader:
+        """Return the metadata of a model, without loading it; safe on any thread."""
+        return self._of_name[name].header(name)
 
     @property
     def load(self) -> Load:
         """Running and waiting prompts of all models in memory."""
-        return sum_of_loads(file.load for file in self._files)
+        return sum_of_loads(model.load for model in self._models)
 
     @property
     def counts(self) -> Counts:
         """Counts of the engines of all models, including unloaded ones."""
-        served = (model for file in self._files for model in file.served.values())
+        served = (part for model in self._models for part in model.served.values())
         return sum_of_counts([self._past, *(model.counts for model in served)])
 
     def slots(self) -> dict[str, SlotTimes]:
-        """Return the times of the slots of models and adapters in memory, by name."""
-        served = (item for file in self._files for item in file.served.items())
-        return {name: model.slot_times for name, model in served}
+        """Return the times of the slots of models and adapters in memory, by name.
+
+        A call makes the engines measure these times for a few seconds.
+        """
+        served = (item for model in self._models for item in model.served.items())
+        return {name: part.slot_times for name, part in served}
 
     def shown(self) -> list[ShownModel]:
         """Return the data that pages show about each model and adapter."""
-        return [file.shown(name) for name, file in self._of_name.items()]
+        return [model.shown(name) for name, model in self._of_name.items()]
 
     # ---- requests ----
 
@@ -164,32 +140,26 @@ class ModelStore:
 
         A patient request (of a batch) waits until other models have no requests.
         """
-        file = self._of_name[name]
-        with nullcontext() if is_patient else file.queue.slot():
-            if self.is_closed:
+        model = self._of_name[name]
+        with nullcontext() if is_patient else model.queue.slot():
+            if self._is_ended:
                 raise stopping()
-            if file.state == "loaded":
-                self._enter(file)
+            if isinstance(model, ServedFile) and model.state != "loaded":
+                await self._wait(model, name, receive, is_patient=is_patient)
             else:
-                await self._wait(file, name, receive, is_patient=is_patient)
+                self._enter(model)
             try:
-                served = file.served.get(name)
-                if served is None:
-                    problems = {} if file.loaded is None else file.loaded.problems
-                    raise file.not_loaded(name, problems.get(name, "it was unloaded"))
-                yield served
+                yield model.served_as(name)
             finally:
-                self._leave(file)
+                self._leave(model)
 
-    def _enter(self, file: ServedFile) -> None:
-        """Count a request that uses a model."""
+    def _enter(self, model: StoredModel) -> None:
         self._n_leases += 1
-        file.n_leases += 1
-        file.used = self._n_leases
+        model.n_leases += 1
+        model.used = self._n_leases
 
-    def _leave(self, file: ServedFile) -> None:
-        """Count a request that has ended."""
-        file.n_leases -= 1
+    def _leave(self, model: StoredModel) -> None:
+        model.n_leases -= 1
         self._changed.set()
         self._changed = asyncio.Event()
 
@@ -225,7 +195,7 @@ class ModelStore:
         gone: asyncio.Task[None],
     ) -> None:
         if gone.done():
-            raise stopping() if self.is_closed else ClientGoneError
+            raise stopping() if self._is_ended else ClientGoneError
         # Only the wait for memory is limited, not the time of loading.
         if not use.done() and file is not self._in_work:
             raise self._no_room(file, name)
@@ -239,7 +209,7 @@ class ModelStore:
         """Count a request that uses a model, which is loaded before if necessary."""
         while True:
             async with self._lock:
-                if self.is_closed:
+                if self._is_ended:
                     raise stopping()
                 if file.n_failures > n_failures:  # while this request waited
                     raise file.not_loaded(file.name, file.failure)
@@ -271,12 +241,12 @@ class ModelStore:
         start_s = time.perf_counter()
         file.state = "loading"
         file.n_loads += 1
-        load = partial(self._load_file, file.spec, file.n_cache, self._interrupt)
+        load = partial(file.open, file.spec, file.n_cache, self._interrupt)
         try:
             loaded = await self._run(file, load)
         except Exception as error:
             file.state = "unloaded"
-            if self.is_closed:
+            if self._is_ended:
                 raise stopping() from None
             file.n_failures += 1
             file.failure = str(error)
@@ -339,7 +309,7 @@ class ModelStore:
 
     def stop_loading(self) -> None:
         """Refuse waiting requests and interrupt the loading of a model."""
-        self.is_closed = True
+        self._is_ended = True
         self._interrupt.set()
         for gone in self._watchers:
             gone.cancel()
