@@ -104,13 +104,7 @@ def code_texts(
 
 
 class StartedCoding(NamedTuple):
-    """Page that is being served.
-
-    Attributes:
-        job: Job with the codes.
-        lines: Lines with the links for all coders.
-        link: The first link.
-    """
+    """Page that is being served, with a job for the codes and links for coders."""
 
     job: Job[CodingResult]
     lines: list[str]

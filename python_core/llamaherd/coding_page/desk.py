@@ -46,10 +46,7 @@ class CoderProgress:
 
 
 def order_of(sheet: Sheet, coder: str) -> list[int]:
-    """Return the indices of the texts in the order of a coder.
-
-    The order depends only on the seed and the coder's name.
-    """
+    """Return the indices of the texts in an order by the seed and the coder's name."""
     digest = hashlib.sha256(coder.encode("utf-8", "surrogatepass")).digest()
     seeds = [sheet.seed, int.from_bytes(digest[:8], "big")]
     order = np.random.default_rng(seeds).permutation(len(sheet.ids))
@@ -57,12 +54,7 @@ def order_of(sheet: Sheet, coder: str) -> list[int]:
 
 
 class Desk:
-    """Codes of all coders for a sheet, stored in a file until `close`.
-
-    Attributes:
-        sheet: Texts and coders.
-        store: File of the codes.
-    """
+    """Codes of all coders for a sheet, stored in a file until `close`."""
 
     def __init__(self, sheet: Sheet, path: Path) -> None:
         self.store = CodeStore(path, sheet)

@@ -102,11 +102,7 @@ def _cells(desk: Desk, coder: str, field: FormField) -> list[str]:
 
 
 def _coded_sample(desk: Desk, sample: GoldSample, field: FormField) -> GoldSample:
-    """Return the gold sample with the codes of a field.
-
-    If a coder did not code a text on the page, the code that the sample already contains
-    is kept.
-    """
+    """Return the sample with the codes of a field; codes that it had fill the gaps."""
     sample = _of_field(sample, field)
     known = dict(zip(sample.coders, sample.codes, strict=True))
     codes = {

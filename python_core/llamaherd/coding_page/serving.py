@@ -26,12 +26,7 @@ _GRACE_S = 2.0
 
 @dataclass(frozen=True, slots=True)
 class CodingProgress(JobProgress):
-    """Progress of all coders together.
-
-    Attributes:
-        n_done: Number of codes.
-        n_total: Number of codes when all coders have finished.
-    """
+    """Numbers of codes of all coders together."""
 
     n_done: int
     n_total: int
@@ -39,12 +34,7 @@ class CodingProgress(JobProgress):
 
 
 class CodingPage:
-    """Serves a desk until it is stopped, as the work of a `Job`.
-
-    Args:
-        desk: Codes of all coders, closed at the end.
-        data: Data of the texts, whose kind the result has; see `code_texts`.
-    """
+    """Serves a desk until it is stopped, as the work of a `Job`; then closes the desk."""
 
     problem = ""  # browsers already show an error if a code is not stored
 

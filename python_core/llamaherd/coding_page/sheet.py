@@ -278,10 +278,7 @@ def _check_rows(
 
 
 def _of_file(path: Path) -> GoldSample | dict[str, list[str]]:
-    """Return the sample of a CSV file with a sidecar, or the columns of another file.
-
-    The sample has the codes in the file, if there are any.
-    """
+    """Return the sample of a CSV file with a sidecar, with codes, or else its columns."""
     header, *rows = forms.rows_of_csv(content_of("data", path), str(path))
     if sidecar(path).exists():
         drawn = GoldSample.from_json(text_of_file("data", sidecar(path)))

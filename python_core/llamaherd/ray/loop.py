@@ -50,12 +50,9 @@ class SentPiece:
 
 
 class Dispatch:
-    """Requests of a group on their way.
+    """Requests of a group on their way: pieces by Ray's references to their answers.
 
-    Attributes:
-        running: Pieces on actors, by Ray's references to their answers.
-        told_s: Times when actors were told to end the call.
-        refusals: Actors that cannot run the requests.
+    `refusals` are actors that cannot run them; `told_s` when actors were told to end.
     """
 
     def __init__(self, group: Group, name: str, n_actors: int) -> None:

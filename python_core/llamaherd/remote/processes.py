@@ -341,11 +341,7 @@ def _info(folder: Path) -> RemoteServer | None:
 
 
 def _environment() -> dict[str, str]:
-    """Return the environment variables for a server.
-
-    R adds its own folders to the search path of libraries. They are removed, because
-    Python would load R's libraries from them.
-    """
+    """Return the environment without R's folders, from which Python would load."""
     variables = {**os.environ, LANGUAGE_VARIABLE: words().language}
     home = variables.get("R_HOME")
     if home:

@@ -141,10 +141,7 @@ class FormWriter(ABC):
         """Return the events of a part of the answer, after `n_tokens` tokens."""
 
     def call(self, parts: Sequence[Mapping[str, Any]], n_tokens: int) -> str:
-        """Return the events of parts of a forced call, see `CallStream`.
-
-        Only classes with `streams_calls` have this method.
-        """
+        """Return the events of parts of a forced call, if `streams_calls`."""
         raise NotImplementedError
 
     def late(self, reply: ServedAnswer) -> str:

@@ -76,13 +76,10 @@ def create_app(
     settings: ServerSettings,
     embedding_model: Model | None = None,
 ) -> Starlette:
-    """Create an ASGI application for one model.
+    """Create an ASGI application for one model, which the caller opened and closes.
 
-    Args:
-        ctx: Context, or a model that computes embeddings only. The caller closes it after
-            the application has ended.
-        settings: Settings of the application.
-        embedding_model: Model for embeddings; None uses the model of the context.
+    `ctx` is a model if it computes embeddings only. Without `embedding_model` the model
+    of the context computes embeddings, too.
     """
     if isinstance(ctx, Model):
         loaded = LoadedModel(ctx, None)
@@ -108,11 +105,8 @@ def create_app_of_models(
 ) -> Starlette:
     """Create an ASGI application for several models, each loaded when a request needs it.
 
-    Args:
-        specs: Models; requests without a name get the first.
-        settings: Settings of the application.
-        options: Arguments of each context, without the model.
-        loading: Arguments of each model, such as the arguments for GPUs.
+    Requests without a name get the first. `options` are arguments of each context,
+    `loading` those of each model.
 
     Raises:
         TypeError: A value of `options` or `loading` has the wrong type.
@@ -295,10 +289,7 @@ class ByModel(Endpoint):
 
 
 class ShowModel(Endpoint):
-    """ASGI application of `/api/show`, which loads no model.
-
-    Programs for Ollama send a request to `/api/show` for every model that they list.
-    """
+    """Application of `/api/show`, which programs send for every model: it loads none."""
 
     def __init__(self, shared: SharedState, models: ModelStore) -> None:
         super().__init__(shared, ShowApi)

@@ -57,16 +57,7 @@ _NO_RETRY = (("x-should-retry", "false"),)  # OpenAI's clients read this header
 
 
 class ApiError(Exception):
-    """Error response.
-
-    Args:
-        status: HTTP status.
-        message: Readable message.
-        param: Field of the request that causes the error; None if no field causes the
-            error.
-        code: Stable code for programs.
-        headers: Additional headers.
-    """
+    """Error response; `param` is the field of the request that causes it."""
 
     def __init__(
         self,

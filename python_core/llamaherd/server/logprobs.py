@@ -90,10 +90,7 @@ class LogprobsWriter:
         self._in_texts: dict[int, bytes] = {}
 
     def rows(self, result: Result) -> list[TokenLogprob]:
-        """Return the tokens of an answer.
-
-        Tokens are omitted if a stop text removed all of their text.
-        """
+        """Return the tokens of an answer, without those that a stop text removed."""
         logprobs = result.logprobs or []
         tops = result.top_logprobs or [{} for _ in logprobs]
         tokens = result.tokens[: len(logprobs)]
@@ -181,10 +178,7 @@ class LogprobsWriter:
     def _among(
         self, token: int, logprob: float, top: Mapping[int, float]
     ) -> dict[str, float | None]:
-        """Return the alternatives by their texts; the token itself is among them.
-
-        Of several tokens with the same text, the most likely is returned.
-        """
+        """Return the alternatives and the token; of equal texts the most likely."""
         among: dict[str, float | None] = {}
         alternatives = {**dict(list(top.items())[: self._n]), token: logprob}
         for alternative, value in alternatives.items():

@@ -214,9 +214,7 @@ class ChatCompletions(AnsweringShape):
 class RewrittenChat(AnsweringShape):
     """Base class of formats whose requests are rewritten as requests of chats.
 
-    Attributes:
-        names: Field by its name in chats, for errors.
-        length: Field with the maximum number of tokens of an answer.
+    `names` maps names in chats to fields, for errors; `length` limits the answer.
     """
 
     names: ClassVar[Mapping[str, str]]

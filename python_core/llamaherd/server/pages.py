@@ -81,10 +81,7 @@ _SECONDS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 50, 100, 200, 500)
 
 
 class Metrics:
-    """Counters of answered requests, in a separate registry.
-
-    With several models all metrics have the label `model`.
-    """
+    """Counters of answered requests, labelled with `model` if models are files."""
 
     def __init__(self, models: ModelStore) -> None:
         self._registry = registry = CollectorRegistry()
@@ -205,11 +202,7 @@ def known_name(models: ModelStore, requested: str | None) -> str:
 
 
 class ModelPages:
-    """Routes of GET requests.
-
-    Attributes:
-        document: OpenAPI document of all routes.
-    """
+    """Routes of GET requests."""
 
     def __init__(self, models: ModelStore, metrics: Metrics) -> None:
         self._models = models

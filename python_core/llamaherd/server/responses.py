@@ -242,10 +242,7 @@ _IDENTITY = frozenset({"type", "id", "status", "created_by"})
 
 
 def messages_of(request: Mapping[str, object]) -> list[dict[str, Any]]:
-    """Return the conversation of a request as messages of chats.
-
-    The instructions are a system message before the other messages.
-    """
+    """Return the conversation as messages of chats, after a system message."""
     conversation = _Conversation()
     request_input = request["input"]
     if isinstance(request_input, str):

@@ -76,11 +76,7 @@ class ParsedRequest:
 
 
 def counts(results: Sequence[Result]) -> tuple[int, int]:
-    """Return the numbers of prompt tokens and of new tokens of answers.
-
-    The tokens of a prompt are counted once for all of its samples. New tokens include
-    tokens of thoughts.
-    """
+    """Return the numbers of prompt tokens, once for all samples, and of new tokens."""
     n_prompt = sum(result.n_prompt_tokens for result in results if result.sample == 0)
     n_new = sum(
         result.n_thinking_tokens + result.n_generated_tokens for result in results
@@ -89,10 +85,7 @@ def counts(results: Sequence[Result]) -> tuple[int, int]:
 
 
 def usage(results: Sequence[Result]) -> dict[str, object]:
-    """Return the counts of tokens in the format of OpenAI's API.
-
-    As in OpenAI's API, `completion_tokens` includes the tokens of the thought.
-    """
+    """Return the counts in OpenAI's format; thoughts count as completion tokens."""
     n_prompt, n_new = counts(results)
     n_reused = sum(result.n_reused_tokens for result in results if result.sample == 0)
     n_thinking = sum(result.n_thinking_tokens for result in results)
@@ -136,10 +129,7 @@ class Running:
 
     @property
     def handle(self) -> AnyHandle:
-        """Handle of one prompt, of several answers, or of a job without generated text.
-
-        The thread that prepares the request sets it.
-        """
+        """Handle of prompts or of a job, set by the thread that prepares the request."""
         if self._handle is None:
             raise RuntimeError("the request is not prepared yet")
         return self._handle
@@ -252,10 +242,7 @@ def _answer(result: Result) -> Result:
 
 
 def as_cut(result: Result) -> Result:
-    """Return the result of an answer that max_tokens cut off, with its text so far.
-
-    The result keeps its error, which `/generate` reports.
-    """
+    """Return the result of an answer that max_tokens cut off, with its text and error."""
     return replace(
         result, text=result.partial or "", partial=None, finish_reason="length"
     )

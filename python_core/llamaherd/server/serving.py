@@ -60,10 +60,7 @@ def bind(host: str, port: int) -> socket.socket:
 
 
 def room_for(most: int) -> int:
-    """Return the number of connections that the limit on open files allows, up to `most`.
-
-    The function raises the limit on open files as far as necessary and allowed.
-    """
+    """Return how many of `most` connections the limit on files, raised here, allows."""
     try:
         import resource  # noqa: PLC0415 - Windows has none, and no such limit
     except ImportError:
@@ -130,16 +127,7 @@ class Server(uvicorn.Server):
     """Server that runs until a signal; running requests then have `grace_s` to end.
 
     uvicorn would raise the signal again at the end; this server returns to its caller.
-
-    Args:
-        app: Application of `create_app`.
-        grace_s: Time in seconds for requests to end; requests that still run then get an
-            error.
-        when_ready: Called when clients can connect.
-
-    Attributes:
-        shared: State shared by all requests.
-        status: Exit status: 0, or 128 plus the number of a second signal.
+    `status` is the exit status: 0, or 128 plus the number of a second signal.
     """
 
     def __init__(
@@ -201,10 +189,7 @@ class Server(uvicorn.Server):
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
-        """Handle the signals that end a server, if on the main thread.
-
-        `nohup` ignores SIGHUP, which remains ignored.
-        """
+        """Handle the signals that end a server; `nohup` ignores SIGHUP, also here."""
         if threading.current_thread() is not threading.main_thread():
             yield
             return

@@ -64,15 +64,7 @@ def _sum(kind: type[_T], items: Iterable[_T]) -> _T:
 class SharedState:
     """State that all clients of a server share.
 
-    Attributes:
-        queue: Limit on running and waiting requests.
-        bodies: Limit on the bytes of all long bodies.
-        max_body: Maximum size of a body in bytes.
-        threads: Threads for work that would block the event loop.
-        timeout_s: Maximum duration of a request in seconds; None for no limit.
-        connections: Maximum number of connections.
-        is_ending: Whether new requests are refused during shutdown.
-        when_ending: Function called when the shutdown begins; None to call no function.
+    While `is_ending`, new requests are refused; `when_ending` is called when that begins.
     """
 
     def __init__(self, slots: Loaded, settings: ServerSettings) -> None:

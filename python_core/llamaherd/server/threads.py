@@ -46,11 +46,7 @@ async def run_on(threads: ThreadPoolExecutor, work: Callable[[], _T]) -> _T:
 
 
 class WorkThreads:
-    """Threads of a server for work that would block its event loop.
-
-    Attributes:
-        files: One thread that reads and writes files of batches in small steps.
-    """
+    """Threads for work that would block the event loop; `files` is one thread."""
 
     def __init__(self) -> None:
         self._pools = {

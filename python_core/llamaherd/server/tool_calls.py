@@ -29,11 +29,7 @@ def call_in(text: str) -> tuple[str, str] | None:
 
 
 class CallStream:
-    """Converts pieces of a forced call to the deltas of OpenAI's API.
-
-    Attributes:
-        has_begun: Whether a delta was returned.
-    """
+    """Converts pieces of a forced call to the deltas of OpenAI's API."""
 
     def __init__(self, names: Sequence[str]) -> None:
         self.has_begun = False

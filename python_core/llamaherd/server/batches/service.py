@@ -50,13 +50,7 @@ _EXPIRED = dumps({"code": "batch_expired", "message": "the batch expired before 
 
 
 class BatchService:
-    """Files and batches of a server, from its start to its end.
-
-    Attributes:
-        shared: State shared by all requests.
-        endpoints: Application of each path whose requests batches may have.
-        models: Models of the server.
-    """
+    """Files and batches of a server, from its start to its end."""
 
     def __init__(
         self,
@@ -91,10 +85,7 @@ class BatchService:
         return replace(batch, errors=[*batch.errors, *errors])
 
     async def progress(self) -> list[BatchProgress]:
-        """Return the progress of running batches and of the batches that ended last.
-
-        The store is read only if a batch ended since the last call.
-        """
+        """Return the progress of running batches and of those that ended last."""
         running = [run.progress for run, _ in self._runs.values()]
         if self._ended is None and self._store is not None:
             ended = await self.do(lambda store: store.batches(is_active=False))

@@ -22,12 +22,7 @@ _BLOCK = 1 << 20  # bytes that are read and written at once
 
 
 class UploadForm:
-    """A form with a file, which is read in parts and written to an open file.
-
-    Attributes:
-        fields: The other fields.
-        filename: Name that the client gave the file; None before the file.
-    """
+    """A form with a file, which is read in parts and written to an open file."""
 
     def __init__(self, content_type: str | None, file: BinaryIO, most: int) -> None:
         kind, options = parse_options_header(content_type)

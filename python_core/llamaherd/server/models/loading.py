@@ -71,10 +71,7 @@ def load_files(
     loading: Mapping[str, Any],
     contents: FileContents,
 ) -> ModelFiles:
-    """Load a model with its adapters, on any thread.
-
-    An adapter that cannot be loaded does not affect the others.
-    """
+    """Load a model, on any thread, with the adapters that can be loaded."""
     problems: dict[str, str] = {}
     contents.check(spec.path)
     with ExitStack() as stack:
@@ -164,10 +161,7 @@ class LoadedModel:
 
 
 class ServedModel(LoadedModel):
-    """A model in memory that answers requests.
-
-    Attributes:
-        endpoints: Application of each path, without `/v1`.
+    """A model in memory, with the application of each path without `/v1`.
 
     Raises:
         ValueError: The model does not support the setting `thinking`.
@@ -209,10 +203,7 @@ State = Literal["unloaded", "loading", "loaded", "unloading"]
 class StoredModel(ABC):
     """A model of a `ModelStore`, with the requests that use it.
 
-    Attributes:
-        names: Names in requests; the first is the name in answers.
-        n_leases: Requests that use the model.
-        used: Number of the model's last request, counted over all models.
+    The first of `names` is the name in answers; `used` is the number of the last request.
     """
 
     def __init__(self, names: tuple[str, ...], n_waiting: int) -> None:
@@ -378,10 +369,7 @@ class ServedFile(StoredModel):
         )
 
     def not_loaded(self, name: str, reason: str) -> ApiError:
-        """Return the error of a model or adapter that cannot be loaded.
-
-        Clients do not see the folders of files; the log has the whole message.
-        """
+        """Return the error of a file that cannot be loaded, without its folders."""
         for path in (self.spec.path, *(adapter.path for adapter in self.spec.adapters)):
             reason = reason.replace(f"{path.parent}{os.sep}", "")
         text = f"the model {name!r} cannot be loaded: {reason}"

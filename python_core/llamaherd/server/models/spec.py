@@ -70,10 +70,7 @@ class ModelSpec:
         return n_contexts * _working(header, settings, placement, n_cache)
 
     def check_cells(self, settings: ContextSettings, placement: Placement) -> None:
-        """Check that the memory can hold a fixed `n_ctx` if nothing else runs.
-
-        Files that cannot be read, and encoders, which have no cache, are not checked.
-        """
+        """Check that the memory can hold a fixed `n_ctx`; encoders have no cache."""
         try:
             header = read_header(self.path)
         except ModelLoadError:
@@ -110,10 +107,7 @@ def _is_encoder(header: ModelHeader) -> bool:
 def _working(
     header: ModelHeader, settings: ContextSettings, placement: Placement, n_cache: int
 ) -> int:
-    """Return the memory in bytes of a context.
-
-    Its KV cache has `n_cache` bytes if `n_ctx` is not fixed.
-    """
+    """Return the bytes of a context; its cache has `n_cache` if `n_ctx` is not fixed."""
     metadata, info = header.metadata, header.info
     if _is_encoder(header):
         return n_cache + buffers_of_encoder(metadata, info)
