@@ -22,8 +22,10 @@ from llamaherd.coding_page.results import are_spans, exported, exports
 from llamaherd.coding_page.views import codebook_view, overview, text_view
 from llamaherd.engine.core import checks
 from llamaherd.engine.core.errors import BadArgumentError
+from llamaherd.engine.core.words import spoken_in
 from llamaherd.server.access import AccessMiddleware, Guard
-from llamaherd.server.errors import ApiError
+from llamaherd.server.errors import JSON, ApiError
+from llamaherd.server.fields import shown, unfit
 from llamaherd.server.pages import page_routes
 from llamaherd.server.protocol import ClientGoneError, dumps, read_object
 from llamaherd.server.settings import ServerSettings
@@ -87,7 +89,8 @@ class CoderKeys:
         if self.are_needed:
             raise _refused()
         if name not in self._people:
-            raise ApiError(403, "there is no coder of this name", code="unknown_coder")
+            text = f"there is no coder {shown(name)}"
+            raise ApiError(403, text, param="coder", code="unknown_coder")
         return name
 
     def _key(self, purpose: str) -> str:
@@ -164,7 +167,8 @@ class _Api:
 
         async def endpoint(request: Request) -> Response:
             try:
-                return await work(request)
+                with spoken_in(JSON):
+                    return await work(request)
             except ApiError as error:
                 return _error(error)
             except BadArgumentError as error:
@@ -195,7 +199,7 @@ class _Api:
         asked = request.query_params.get("position", "")
         position = checks.digits(asked)
         if asked and position is None:
-            raise ApiError(400, "position must be a whole number", param="position")
+            raise unfit("position", "a whole number from 0", asked)
         return _json(await run_in_threadpool(self._view, coder, position))
 
     async def code(self, request: Request) -> Response:
@@ -246,9 +250,8 @@ class _Api:
         form, asked = self._desk.sheet.form, request.query_params.get("field", "")
         files = {file.field.name: file for file in exports(form)}
         if asked not in files:
-            raise ApiError(
-                404, "the codebook has no such field", param="field", code="not_found"
-            )
+            text = f"the codebook has no field {shown(asked)}"
+            raise ApiError(404, text, param="field", code="not_found")
         content = await run_in_threadpool(exported, self._desk, files[asked])
         is_lines = are_spans(form)
         media = "application/x-ndjson" if is_lines else "text/csv; charset=utf-8"

@@ -155,6 +155,39 @@ def test_bad_bodies_get_an_error(
         assert at.ask("POST", "/api/undo", {}, X_Coder="anna")[0] == 409
 
 
+ODD: list[Any] = [
+    *(True, -1, 1.5, 1 << 70, "", "zqx", "\x00", "\ud800", [], [[1]], {}, {"a": None}),
+    *([None], ["zqx", "zqx"], "zqx" * 2000, None),
+]
+# Words of Python or of a library.
+FOREIGN = re.compile(r"\b(None|True|False|dict|str|NoneType)\b|pydantic|Traceback|<class")
+
+
+def test_odd_values_are_refused_by_name_in_our_words(
+    served: Callable[..., Any],
+) -> None:
+    with served() as at:
+        for path in ("/api/code", "/api/skip", "/api/undo"):
+            for name in ("i", "value", "note", "seconds", "seen"):
+                for odd in ODD:
+                    body = {"i": 0, "value": "War", name: odd}
+                    status, got = at.ask("POST", path, body, X_Coder="anna")
+                    if status == 200:
+                        continue
+                    assert status in (400, 409), (path, name, odd, got)
+                    error = got["error"]
+                    assert error["param"] in (name, None), (path, name, odd, error)
+                    assert not FOREIGN.search(error["message"]), error
+        for query, param in (
+            ("text?position=-1", "position"),
+            ("export?field=-1", "field"),
+        ):
+            key = {"Authorization": f"Bearer {at.owner_key}"} if "export" in query else {}
+            got = at.ask("GET", f"/api/{query}", **({"X_Coder": "anna"} | key))[1]
+            assert got["error"]["param"] == param
+            assert '"-1"' in got["error"]["message"]
+
+
 def test_a_code_that_cannot_be_stored_is_reported(served: Callable[..., Any]) -> None:
     with served() as at:
         at.desk.close()
