@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
-from llamaherd.calls.journal.sqlite import make_private, problem_of_schema
+from llamaherd.calls.journal.sqlite import make_private, problem_of_format
 from llamaherd.engine.core import checks
 from llamaherd.engine.core.errors import ArgumentError
 
@@ -172,19 +172,11 @@ class CodeStore:
 
     def _check_format(self) -> bool:
         """Check the format of the file; return whether it is still empty."""
-        (application,) = self._db.execute("PRAGMA application_id").fetchone()
-        (version,) = self._db.execute("PRAGMA user_version").fetchone()
-        (n_objects,) = self._db.execute("SELECT count(*) FROM sqlite_master").fetchone()
-        if not (application or version or n_objects):
-            return True
-        problem = problem_of_schema(self._db, "file of codes", _SCHEMA)
-        if application != _APPLICATION_ID:
-            problem = "it is an SQLite file of another program"
-        elif version != _FORMAT:
-            problem = f"it has format {version}, and this version of llamaherd {_FORMAT}"
+        format_ = {"application": _APPLICATION_ID, "version": _FORMAT}
+        problem = problem_of_format(self._db, "file of codes", _SCHEMA, **format_)
         if problem:
             raise self._foreign(problem)
-        return False
+        return problem is None
 
     def _foreign(self, problem: str) -> ArgumentError:
         return ArgumentError(

@@ -82,9 +82,9 @@ FOREIGN: dict[str, tuple[Callable[[Path], object], str]] = {
     "log": (lambda f: mine(f, "batches.sqlite-wal"), "such as 'batches.sqlite-wal'"),
     "text": (lambda folder: mine(folder, "batches.sqlite", "a,b\n"), "not a database"),
     "database": (other_database, "foreign batches.sqlite"),
-    "id": (with_sql("PRAGMA application_id = 7"), "application_id 0x7"),
-    "later": (with_sql("PRAGMA user_version = 99"), "unknown version: 99"),
-    "older": (with_sql("PRAGMA user_version = 0"), "unknown version: 0"),
+    "id": (with_sql("PRAGMA application_id = 7"), "another program"),
+    "later": (with_sql("PRAGMA user_version = 99"), "has format 99, and"),
+    "older": (with_sql("PRAGMA user_version = 0"), "has format 0, and"),
     "trigger": (
         with_sql(
             "CREATE TRIGGER t BEFORE INSERT ON outcome BEGIN SELECT RAISE(IGNORE); END"

@@ -189,6 +189,27 @@ def problem_of_schema(
     return ""
 
 
+def problem_of_format(
+    db: sqlite3.Connection, what: str, schema: str, *, application: int, version: int
+) -> str | None:
+    """Return why a database has another format, "" if it has this, None if it is new."""
+    found = [
+        db.execute(query).fetchone()[0]
+        for query in (
+            "PRAGMA application_id",
+            "PRAGMA user_version",
+            "SELECT count(*) FROM sqlite_master",
+        )
+    ]
+    if not any(found):
+        return None
+    if found[0] != application:
+        return "it is an SQLite file of another program"
+    if found[1] != version:
+        return f"it has format {found[1]}, and this version of llamaherd {version}"
+    return problem_of_schema(db, what, schema)
+
+
 @functools.cache
 def tables_of(schema: str) -> dict[str, str]:
     """Return the SQL text of each table, where a changed letter may rename a column."""

@@ -20,7 +20,7 @@ from threading import RLock
 from typing import TYPE_CHECKING, Any
 
 from llamaherd.calls.journal.file import check_local
-from llamaherd.calls.journal.sqlite import is_locked, make_private, problem_of_schema
+from llamaherd.calls.journal.sqlite import is_locked, make_private, problem_of_format
 from llamaherd.engine.core.checks import quoted
 from llamaherd.engine.core.errors import LlamaHerdError
 from llamaherd.engine.core.files import discard, make_private_folder, sync_folder
@@ -119,20 +119,12 @@ class BatchStore:
 
     def _check_format(self) -> bool:
         """Check that the database has this format; return whether it is still empty."""
-        (application,) = self._db.execute("PRAGMA application_id").fetchone()
-        (version,) = self._db.execute("PRAGMA user_version").fetchone()
-        (n_objects,) = self._db.execute("SELECT count(*) FROM sqlite_master").fetchone()
-        if not (application or version or n_objects):
-            return True
-        problem = problem_of_schema(self._db, "server's database", _TABLES)
-        if application != _APPLICATION_ID:
-            problem = f"application_id {application:#x} is of another program"
-        elif version != _VERSION:
-            problem = f"unknown version: {version}"
+        format_ = {"application": _APPLICATION_ID, "version": _VERSION}
+        problem = problem_of_format(self._db, "server's database", _TABLES, **format_)
         if problem:
             text = f"data: {quoted(str(self.folder))} has a foreign batches.sqlite: "
             raise StoreError(text + problem)
-        return False
+        return problem is None
 
     def close(self) -> None:
         """Close the folder; remove it if it is temporary."""
