@@ -137,7 +137,7 @@ class EmbeddingsApi(WorkShape):
         settings, embedding_model = self._settings, self.served.embedding_model
         requested = checked_string("model", request.get("model", ""))
         name = name_among(requested, settings.names)
-        if embedding_model is not None and name is None:
+        if embedding_model is not None and name in (None, settings.embedding_name):
             return str(settings.embedding_name), embedding_model
         return name or settings.model_name, self._model
 

@@ -108,6 +108,19 @@ def test_a_model_for_embeddings(ctx: lh.Context, tmp_path: Path) -> None:
         assert _get(real, "/v1/models/other")["id"] == "other"
 
 
+def test_models_of_one_name_generate_and_embed(ctx: lh.Context, tmp_path: Path) -> None:
+    path = tiny_models.write(tmp_path / f"{NAME}.gguf", "llama", seed=9)
+    with (
+        lh.Model(path) as other,
+        served(ctx, embedding_model=other, embedding_name=NAME) as real,
+    ):
+        vector = lh.embed_parallel(other, ["three"]).vectors[0]
+        got = _ok(real, "/v1/embeddings", {"input": "three", "model": NAME})
+        assert np.allclose(got["data"][0]["embedding"], vector, atol=1e-5)
+        prompt = {"prompt": "a", "max_tokens": 2, "model": NAME}
+        assert _ok(real, "/v1/completions", prompt)["model"] == NAME
+
+
 def test_a_text_is_cut_as_in_vllms_api(real: Client) -> None:
     long = {"input": "a " * 600}
     cut = _ok(real, "/v1/embeddings", {**long, "truncate_prompt_tokens": -1})

@@ -60,7 +60,10 @@ class ModelStore:
     ) -> None:
         self._models = models
         self._files = [model for model in models if isinstance(model, ServedFile)]
-        self._of_name = {name: model for model in models for name in model.names}
+        self._of_name: dict[str, StoredModel] = {}
+        for model in models:
+            for name in model.names:
+                self._of_name.setdefault(name, model)
         self._any_model = any_model
         self._n_bytes = n_bytes
         self._wait_s = wait_s
