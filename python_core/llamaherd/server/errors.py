@@ -112,13 +112,14 @@ def renamed(names: Mapping[str, str]) -> Iterator[None]:
     except BadArgumentError as error:
         name = names.get(error.argument)
         raise error if name is None else error.moved(argument=name) from None
-    except SamplerError as error:
-        name = names.get(error.argument)
-        raise error if name is None else bad_field(name, str(error)) from None
-    except GenerationError as error:
-        reason = _reason(error)
+    except (GenerationError, SamplerError) as error:
+        reason = _reason(error) if isinstance(error, GenerationError) else error
         name = names.get(reason.argument)
-        raise error if name is None else bad_field(name, reason) from None
+        if name is None:
+            raise
+        # Messages about a constraint begin with the name of its argument.
+        text = str(reason) if name == reason.argument else f"{name}: {reason}"
+        raise bad_field(name, text) from None
 
 
 def of_exception(error: Exception, names: Collection[str]) -> ApiError | None:
