@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from llamaherd.calls.asks.options import checked_variables
+from llamaherd.calls.chat.messages import check_texts
 from llamaherd.engine.core import checks
 from llamaherd.engine.core.argument import Argument, Field
 from llamaherd.engine.core.thinking import MOST_TOKENS, checked_thinking
@@ -155,7 +156,9 @@ _OF_TOOLS = {"assistant": "tool_calls", "tool": "tool_call_id"}
 def chat_messages(request: Mapping[str, object]) -> list[dict[str, object]]:
     """Convert the messages of a conversation to the format of the library."""
     messages = checked_messages(request.get("messages"))
-    return [_message(f"messages[{i}]", message) for i, message in enumerate(messages)]
+    talk = [_message(f"messages[{i}]", message) for i, message in enumerate(messages)]
+    check_texts("messages", talk)
+    return talk
 
 
 def _message(name: str, message: object) -> dict[str, object]:

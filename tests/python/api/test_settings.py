@@ -190,6 +190,70 @@ def test_a_missing_text_has_no_vector(tmp_path: Path) -> None:
     assert (out.vectors[0] == out.vectors[2]).all()
 
 
+# Half of a surrogate pair, such as half of an emoji, which UTF-8 cannot encode.
+INVALID = ["a b", "a \ud800 b"]
+NOT_UNICODE = "is not valid Unicode: character 3 is U+D800, half of a surrogate pair"
+QUOTE = {"type": "object", "properties": {"a": {"type": "string", "quote": True}}}
+
+
+@pytest.mark.filterwarnings("ignore:all labels together are improbable")
+@pytest.mark.parametrize(
+    ("call", "subject"),
+    [
+        (lambda ctx: lh.generate_parallel(ctx, INVALID), "the prompt"),
+        (lambda ctx: lh.generate_parallel(ctx, INVALID, chat=True), "the prompt"),
+        (
+            lambda ctx: lh.generate_parallel(
+                ctx,
+                [[{"role": "user", "content": text}] for text in INVALID],
+                chat=True,
+            ),
+            "the prompt[0]['content']",
+        ),
+        (
+            lambda ctx: lh.generate_parallel(ctx, INVALID, schema={"type": "null"}),
+            "the prompt",
+        ),
+        (lambda ctx: lh.generate_parallel(ctx, INVALID, schema=QUOTE), "the prompt"),
+        (
+            lambda ctx: lh.generate_parallel(
+                ctx, ["a", "a"], schema=QUOTE, quote_from=INVALID
+            ),
+            "quote_from",
+        ),
+        (lambda ctx: lh.chat(ctx).ask_all(INVALID), "the text"),
+        (lambda ctx: lh.classify_parallel(ctx, INVALID, ["x", "y"]), "the prompt"),
+        (lambda ctx: lh.score_parallel(ctx, INVALID, "x"), "the prompt"),
+        (lambda ctx: lh.score_parallel(ctx, ["a", "a"], INVALID), "the continuation"),
+        (lambda ctx: lh.perplexity(ctx, INVALID), "the text"),
+        (lambda ctx: lh.embed_parallel(ctx.model, INVALID), "the text"),
+    ],
+)
+def test_half_of_a_surrogate_pair_fails_alone(
+    ctx: lh.Context, call: Callable[[lh.Context], Any], subject: str
+) -> None:
+    out = call(ctx)
+    assert out.error_codes[0] != "not_tokenized"
+    assert (out.errors[1], out.error_codes[1]) == (
+        f"{subject} {NOT_UNICODE}",
+        "not_tokenized",
+    )
+
+
+@pytest.mark.parametrize("kind", ["label", "fields", "spans"])
+def test_a_text_with_half_of_a_surrogate_pair_is_coded_and_reported(
+    ctx: lh.Context, tmp_path: Path, kind: str
+) -> None:
+    schema = QUOTE if kind == "fields" else None
+    labels = None if kind == "fields" else {"x": "an x", "y": "a y"}
+    book = lh.Codebook("x or y?", labels, type=kind, schema=schema)
+    out = lh.annotate({"text": INVALID}, "text", book, ctx)
+    assert out.error_codes[0] != "not_tokenized"
+    assert out.error_codes[1] == "not_tokenized"
+    page = lh.report(out, tmp_path / "report.html", texts=True)
+    assert "a ? b" in page.read_text(encoding="utf-8")
+
+
 def test_a_missing_prompt_counts_as_a_failure(ctx: lh.Context) -> None:
     with pytest.raises(lh.GenerationError, match="the prompt is missing") as caught:
         lh.generate_parallel(ctx, TEXTS, max_tokens=2, on_error="stop")

@@ -77,7 +77,7 @@ def test_bad_texts_fail_alone(minilm: lh.Model) -> None:
             "for: shorten it, or set truncate"
         ),
         "the text is empty",
-        "the prompt has the token 30522, but the model's token ids are 0 to 30521",
+        "the text has the token 30522, but the model's token ids are 0 to 30521",
         "the text is empty",
         None,
     ]
@@ -226,7 +226,6 @@ def test_a_llama_stands_for_its_model(minilm_path: Path) -> None:
         ({"texts": "one"}, TypeError, "texts must be a list of texts, not str"),
         ({"texts": {"a"}}, TypeError, "texts must be a list of texts, not a set"),
         ({"texts": [1.5]}, TypeError, r"texts\[0\] must be text or a sequence"),
-        ({"texts": ["\ud800"]}, ValueError, r"texts\[0\] is not valid Unicode"),
         ({"pooling": "max"}, ValueError, "pooling must be one of 'auto', 'mean', 'cls'"),
         ({"pooling": None}, ValueError, "pooling must be one of"),
         ({"normalize": 1}, TypeError, "normalize must be true or false"),

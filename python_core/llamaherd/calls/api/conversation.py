@@ -22,7 +22,7 @@ from llamaherd.calls.asks.keywords import ChatSettings
 from llamaherd.calls.asks.options import CHAT_DEFAULTS, GenerateOptions
 from llamaherd.calls.asks.rendering import rendered
 from llamaherd.calls.asks.requests import make_requests, tokens_or_problem
-from llamaherd.calls.chat.conversations import Refused
+from llamaherd.calls.chat.conversations import Refused, prompts_or_refusals
 from llamaherd.engine.core import checks
 from llamaherd.engine.core.argument import Argument
 from llamaherd.engine.core.errors import (
@@ -130,7 +130,7 @@ def make_batch(
     """Return the prompts for many questions, and the arguments of their call."""
     given_texts = [
         text if isinstance(text, Refused) else checks.text(Argument("texts", (i,)), text)
-        for i, text in enumerate(checks.prompt_list(texts, "texts", ""))
+        for i, text in enumerate(prompts_or_refusals(texts, "texts", ""))
     ]
     asked = [text for text in given_texts if not isinstance(text, Refused)]
     arguments = {**settings, "chat": True, "system": system}

@@ -28,7 +28,7 @@ from llamaherd.calls.asks.requests import parsing
 from llamaherd.calls.asks.scoring import NOT_SCORED, scored_prompts, scored_text
 from llamaherd.calls.asks.settings import takes
 from llamaherd.calls.asks.thoughts import thought_of
-from llamaherd.calls.chat.conversations import prompts_or_refusals
+from llamaherd.calls.chat.conversations import prompts_or_refusals, refused
 from llamaherd.engine.core import checks
 from llamaherd.engine.core.argument import Argument
 from llamaherd.engine.core.errors import ArgumentError, ArgumentTypeError
@@ -106,8 +106,11 @@ def prepare_score(
     context = open_context(context)
     model = context.model
     every = prompts_or_refusals(prompts)
+    texts = _checked_continuations(continuations, len(every))
+    for i, own_texts in enumerate(texts):
+        bad = (refused(text, "the continuation") for text in own_texts)
+        every[i] = next(filter(None, bad), every[i])
     rendered = rendered_prompts(model, every, options, [True] * len(every))
-    texts = _checked_continuations(continuations, len(rendered))
     rows = scored_prompts(model, rendered, texts, options)
     thinks = isinstance(options.thinking, Thinking)
     requests = [row.request for row in rows]
@@ -151,7 +154,7 @@ def _score_results(
 def _checked_continuations(continuations: object, n: int) -> list[list[str]]:
     name = "continuations"
     if isinstance(continuations, str):
-        continuations = [continuations] * n
+        continuations = [checks.text(name, continuations)] * n
     what = "a text, or for each prompt a text or a list of texts"
     groups = _elements(name, continuations, what)
     if len(groups) != n:
@@ -167,7 +170,10 @@ def _checked_continuations(continuations: object, n: int) -> list[list[str]]:
         texts = (
             [group] if is_one else _elements(where, group, "a text or a list of texts")
         )
-        out.append([checks.text(where.at(j), text) for j, text in enumerate(texts)])
+        kinds = (
+            checks.instance(where.at(j), t, str, "a text") for j, t in enumerate(texts)
+        )
+        out.append([str.__str__(text) for text in kinds])
         if not out[-1] or "" in out[-1]:
             raise ArgumentError("must not be empty", argument=where, code="empty")
     return out

@@ -8,6 +8,7 @@ from dataclasses import replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, cast
 
+from llamaherd.calls.chat.conversations import refused
 from llamaherd.calls.structured.prompt import schema_prompt
 from llamaherd.calls.structured.quoting import text_has_quotes
 from llamaherd.calls.structured.shape import Shape, schema_text, shape_of
@@ -165,6 +166,7 @@ class Constraints:
     Attributes:
         settings: Settings without the constraints given per prompt; a schema is JSON
             text.
+        refused: Prompts whose source of quotes cannot be used, by index.
     """
 
     def __init__(self, settings: Mapping[str, Any], *, strict: bool = False) -> None:
@@ -183,6 +185,16 @@ class Constraints:
             self._makers = [make]
         if "schema" in self._each:
             self._read_each(self._each["schema"])
+        sources = self._each.get("quote_from", ())
+        self.refused = {
+            i: refusal
+            for i, source in enumerate(sources)
+            if source is not None and (refusal := refused(source, "quote_from"))
+        }
+        if self.refused:
+            self._each["quote_from"] = [
+                None if i in self.refused else source for i, source in enumerate(sources)
+            ]
         self.settings = left
 
     def shape(self, params: SamplingParams, i: int = 0) -> Shape | None:

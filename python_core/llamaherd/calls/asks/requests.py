@@ -29,7 +29,7 @@ from llamaherd.calls.asks.thoughts import (
     within,
 )
 from llamaherd.calls.chat.conversations import Refused, prompts_or_refusals
-from llamaherd.engine.core.argument import Argument, Id
+from llamaherd.engine.core.argument import Argument, Id, argument_of
 from llamaherd.engine.core.errors import (
     ArgumentError,
     ArgumentTypeError,
@@ -212,7 +212,10 @@ def asked_of(prompts: object, options: GenerateOptions) -> Asked:
     """Check the prompts and sampling settings of a call, apart from the model."""
     constraints = Constraints(options.sampling, strict=options.strict)
     of_call = params_of_call(constraints.settings)
-    prompt_list = prompts_or_refusals(prompts)
+    prompt_list = [
+        constraints.refused.get(i, prompt)
+        for i, prompt in enumerate(prompts_or_refusals(prompts))
+    ]
     params = params_of_prompts(of_call, options.params)
     one_seed = params.seed if isinstance(params, SamplingParams) else None
     if isinstance(params, SamplingParams) and one_seed is not None:
@@ -306,13 +309,13 @@ def surely_too_long(model: Model, name: Name, text: str) -> str:
     n_most = model.n_ctx_train
     if len(text) <= n_most:
         return ""
-    n_tokens = 0
+    n_tokens, noun = 0, argument_of(name).name.removesuffix("s")
     for start in range(0, len(text), _PIECE_CHARS):
         end = min(start + _PIECE_CHARS, len(text))
         n_tokens += len(prompt_tokens(model, name, text[start:end], parse_special=True))
         if n_tokens > _SURELY_MORE * n_most:
             return Failure(
-                f"the prompt has {len(text)} characters, of which the first {end} have "
+                f"the {noun} has {len(text)} characters, of which the first {end} have "
                 f"about {n_tokens} tokens, more than the {n_most} that the model was "
                 "trained for: shorten it",
                 "too_long",

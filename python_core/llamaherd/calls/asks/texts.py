@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from llamaherd.calls.chat.conversations import Refused, prompts_or_refusals
-from llamaherd.engine.core import checks
 from llamaherd.engine.core.argument import Argument
 from llamaherd.engine.core.errors import Failure, TokenizeError
 from llamaherd.engine.core.words import name_of
@@ -56,21 +55,15 @@ def _make_text(
     is_all = True
     try:
         if isinstance(text, str):
-            tokens, is_all = _first_tokens(model, checks.text(name, text), most)
+            tokens, is_all = _first_tokens(model, text, most)
         else:
             n_empty = 0
             tokens = prompt_tokens(model, name, text)
     except TokenizeError as error:
         return Text(tokens=array("i"), problem=Failure(str(error), "not_tokenized"))
     problem = ""
-    bad = next((token for token in tokens if not 0 <= token < model.n_vocab), None)
     if len(tokens) <= n_empty:
         problem = Failure("the text is empty", "empty")
-    elif bad is not None:
-        problem = Failure(
-            f"it has a token {bad}, but the vocabulary has {model.n_vocab} tokens",
-            "not_tokenized",
-        )
     elif len(tokens) <= most:
         return Text(tokens=tokens)
     elif truncate:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, TypeAlias
 
 from llamaherd.calls.chat.messages import (
+    check_texts,
     has_neighbours,
     merged_system,
     split_prefill,
@@ -15,7 +18,12 @@ from llamaherd.calls.chat.messages import (
 )
 from llamaherd.calls.chat.thinking_format import format_of
 from llamaherd.engine.core import checks
-from llamaherd.engine.core.errors import ArgumentTypeError, ChatTemplateError, Failure
+from llamaherd.engine.core.errors import (
+    ArgumentError,
+    ArgumentTypeError,
+    ChatTemplateError,
+    Failure,
+)
 from llamaherd.engine.core.plain import is_missing, plain
 from llamaherd.engine.core.words import name_of
 from llamaherd.engine.native import vocabulary
@@ -45,10 +53,27 @@ class Refused:
 def prompts_or_refusals(
     prompts: object, name: str = "prompts", hint: str | None = None
 ) -> list[object]:
-    """Return the elements of a list of prompts; a `Refused` for each missing prompt."""
-    missing = Refused(f"the {name.removesuffix('s')} is missing", "missing")
-    items = checks.prompt_list(prompts, name, hint)
-    return [missing if is_missing(item) else item for item in items]
+    """Return the elements of a list of prompts; a `Refused` for each that must fail."""
+    noun = f"the {name.removesuffix('s')}"
+    return [
+        refused(item, noun) or item for item in checks.prompt_list(prompts, name, hint)
+    ]
+
+
+def refused(prompt: object, noun: str) -> Refused | None:
+    """Return the refusal of a prompt that is missing or has half of a surrogate pair."""
+    if is_missing(prompt):
+        return Refused(f"{noun} is missing", "missing")
+    is_talk = isinstance(prompt, (list, tuple)) and isinstance(
+        next(iter(prompt), 0), Mapping
+    )
+    if is_talk or isinstance(prompt, str):
+        with suppress(ArgumentTypeError, RecursionError):  # reported by a later check
+            try:
+                check_texts(noun, prompt)
+            except ArgumentError as error:
+                return Refused(str(error), "not_tokenized")
+    return None
 
 
 def single(prompt: object) -> list[object]:

@@ -189,7 +189,7 @@ class HeadStep(Step):
         head = json.dumps(content)
         digest = hashlib.sha256(head.encode())
         for text in texts:
-            digest.update(hashlib.sha256(text.encode()).digest())
+            digest.update(hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest())
         for content_part in more:
             digest.update(hashlib.sha256(content_part).digest())
         return digest.digest()

@@ -18,6 +18,7 @@ from llamaherd.coding.sentences import Notes
 from llamaherd.engine.core import checks
 from llamaherd.engine.core.errors import ArgumentError
 from llamaherd.engine.core.phrases import count_of
+from llamaherd.engine.core.plain import plain
 from llamaherd.engine.native import vocabulary
 
 if TYPE_CHECKING:
@@ -34,10 +35,14 @@ _PIECE_CHARS = 4096  # maximum number of characters tokenized at a time
 
 
 def checked_texts(values: Sequence[object], name: str) -> list[str | None]:
-    """Check and return a column of texts, with None for missing texts."""
+    """Check and return a column of texts, with None for missing texts.
+
+    Halves of surrogate pairs are allowed: the prompt of such a text fails alone.
+    """
+    places = (f"text: column {name!r}, row {i}," for i in range(len(values)))
     return [
-        None if value is None else checks.text(f"text: column {name!r}, row {i},", value)
-        for i, value in enumerate(values)
+        None if value is None else plain(checks.instance(place, value, str, "a text"))
+        for place, value in zip(places, values, strict=True)
     ]
 
 
@@ -92,7 +97,8 @@ def parts_of(
     """Split a text into parts of similar length, at whitespace."""
     most = n_tokens if room is None else room
     # Some vocabularies encode a space as three bytes, each possibly a token.
-    if 3 * len(text.encode()) + _MOST_ADDED <= most:
+    fits = 3 * len(text.encode("utf-8", "replace")) + _MOST_ADDED <= most
+    if fits or checks.unicode_problem(text):  # the prompt fails
         return [text]
     n = _n_tokens(model, text)
     if n <= most or len(text) < 2:

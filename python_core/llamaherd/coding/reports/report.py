@@ -245,7 +245,7 @@ def write_report(contents: Contents, path: str | os.PathLike[str]) -> Path:
     elif kind == ".json":
         content = f"{to_json(contents, indent=1)}\n".encode()
     else:
-        content = page_of(contents).encode()
+        content = page_of(contents).encode("utf-8", "replace")
     files.write_whole(file, content)
     return file
 

@@ -209,7 +209,7 @@ def to_json(contents: Contents, *, indent: int | None = None) -> str:
 
 def sha256_of(text: str) -> str:
     """Return the SHA-256 of a text in UTF-8."""
-    return hashlib.sha256(text.encode()).hexdigest()
+    return hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()
 
 
 def hashed_labels(labels: Sequence[str | None]) -> list[str | None]:

@@ -110,12 +110,9 @@ def text(name: Name, value: object) -> str:
     if not isinstance(value, str):
         raise ArgumentTypeError(f"must be a text, not {shown(value)}", argument=name)
     plain_text: str = plain(value)
-    try:
-        plain_text.encode()
-    except UnicodeEncodeError as error:
-        raise ArgumentError(
-            f"is not valid Unicode: {error.reason}", argument=name, code="not_unicode"
-        ) from error
+    problem = unicode_problem(plain_text)
+    if problem:
+        raise ArgumentError(problem, argument=name, code="not_unicode")
     return plain_text
 
 
@@ -127,6 +124,18 @@ def not_blank(name: Name, value: object) -> str:
     if "\0" in checked:
         raise ArgumentError("must have no NUL character", argument=name)
     return checked
+
+
+def unicode_problem(text: str) -> str:
+    """Return why UTF-8 cannot encode a text; "" if it can."""
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        return (
+            f"is not valid Unicode: character {error.start + 1} is U+"
+            f"{ord(text[error.start]):04X}, half of a surrogate pair"
+        )
+    return ""
 
 
 def tree(name: Name, value: object) -> Any:  # noqa: ANN401 - of the type of the value

@@ -105,7 +105,7 @@ def prompt_tokens(
     """
     if not isinstance(prompt, str):
         ids = _checked_ids(name, prompt)
-        _check_range(ids, model.info.n_vocab)
+        _check_range(name, ids, model.info.n_vocab)
         return _as_array(name, ids)
     how = vocabulary.PARSE_AUTO if parse_special == "auto" else int(parse_special)
     text = checks.text(name, prompt)
@@ -113,12 +113,12 @@ def prompt_tokens(
         return vocabulary.tokenize_prompt(handle, text, how)
 
 
-def _check_range(ids: Collection[int], n_vocab: int) -> None:
+def _check_range(name: Name, ids: Collection[int], n_vocab: int) -> None:
     if len(ids) and not 0 <= min(ids) <= max(ids) < n_vocab:
         wrong = next(token for token in ids if not 0 <= token < n_vocab)
         raise TokenizeError(
-            f"the prompt has the token {wrong}, but the model's token ids are 0 to "
-            f"{n_vocab - 1}"
+            f"the {argument_of(name).name.removesuffix('s')} has the token {wrong}, but "
+            f"the model's token ids are 0 to {n_vocab - 1}"
         )
 
 
