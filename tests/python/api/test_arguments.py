@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import inspect
 import math
 from typing import TYPE_CHECKING
 
 import llamaherd as lh
 import numpy as np
 import pytest
+from llamaherd.engine.core import checks
 from llamaherd.engine.memory import hardware
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
 pytestmark = pytest.mark.model
 
@@ -110,8 +112,30 @@ def test_what_libllama_refuses_is_an_error(smollm2: lh.Model) -> None:
         ({"prompts": [[1, True]]}, TypeError, r"prompts\[0\]\[1\] must be an integer"),
         ({"max_tokens": 0}, ValueError, "max_tokens must be at least 1, not 0"),
         ({"temperature": math.nan}, ValueError, "temperature must be between"),
+        ({"temperature": 10**400}, ValueError, r"temperature must be .*, not 1e\+400"),
+        ({"temperature": -3 * 10**5000}, ValueError, r"temperature .*, not -3e\+5000"),
+        (
+            {"logit_bias": {True: 1}},
+            TypeError,
+            r"\['True'\] needs a token id.*, not True",
+        ),
+        ({"schema": " "}, ValueError, "schema must not be empty"),
+        ({"journal": ""}, ValueError, "journal must be a path, not an empty text"),
+        ({"grammar": " "}, ValueError, "grammar must not be empty"),
+        ({"regex": ""}, ValueError, "regex must not be empty"),
+        ({"chat": True, "template": ""}, ValueError, "template must not be empty"),
+        (
+            {"regex": "x\n/é(y"},
+            ValueError,
+            r"regex 'x\\n/é\(y' cannot be parsed: unclosed group, at character 5$",
+        ),
+        (
+            {"regex": r"a\b"},
+            ValueError,
+            r"regex 'a\\\\b' cannot be used: lookarounds not supported yet[^\n]*$",
+        ),
         ({"top_k": None}, TypeError, "top_k must be an integer"),
-        ({"max_tokens": 10**300}, ValueError, "not one of more than 40 digits"),
+        ({"max_tokens": 10**300}, ValueError, "not 1e\\+300"),
         ({"penalty_repeat": 0}, ValueError, "penalty_repeat must be above 0"),
         ({"seed": 1.5}, TypeError, "seed must be an integer"),
         ({"stop": ""}, ValueError, r"stop\[0\] must not be empty"),
@@ -207,3 +231,17 @@ def test_numpy_arrays_are_token_ids(smollm2: lh.Model) -> None:
         assert len(set(out.texts)) == 1
         with pytest.raises(TypeError, match=r"prompts\[0\] must hold integers"):
             lh.generate_parallel(context, [np.array([1.5])])
+
+
+def test_names_of_other_libraries_lead_to_ours(smollm2: lh.Model) -> None:
+    """An option that another library names differently is suggested by our name."""
+    calls: list[Callable[..., object]] = [lh.generate_parallel, lh.Context, lh.Model]
+    ours = {name for call in calls for name in inspect.signature(call).parameters}
+    assert set(checks.OTHER_NAMES.values()) <= ours
+    assert not ours & checks.OTHER_NAMES.keys()
+    with pytest.raises(TypeError, match="did you mean 'penalty_repeat'"):
+        lh.SamplingParams(repeat_penalty=1.1)  # type: ignore[call-arg]
+    with pytest.raises(TypeError, match=r"max_model_len .* did you mean 'n_ctx'"):
+        lh.Context(smollm2, max_model_len=99)  # type: ignore[call-arg]
+    with pytest.raises(TypeError, match="bogus is not an argument of Model; it has path"):
+        lh.Model("a", bogus=1)  # type: ignore[call-arg]

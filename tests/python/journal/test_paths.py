@@ -52,7 +52,6 @@ def renamed(entry: JournalEntry) -> JournalEntry:
         ("n" * 300, "its name has 300 bytes"),
         ("n" * 100_000, "its name has 100000 bytes"),
         ("d" * 300 + "/run", "cannot be used: File name too long|path|no folder"),
-        ("", "is a folder"),
         (".", "is a folder"),
         ("none/run.sqlite", "there is no folder"),
         ("model.gguf/run.sqlite", "there is no folder"),

@@ -18,6 +18,10 @@ _ALLOWED = {
         "engine/native/llguidance.py",
         "ignored_of_schema",
     ): "llguidance's only answer is a text",
+    (
+        "engine/native/request.py",
+        "_regex_problem",
+    ): "llguidance's only answer is a text",
     ("cli/main.py", "_run"): "Python says only in a text that no thread can start",
     ("calls/asks/constraints.py", "_with_text"): "a message of a chat",
     ("server/chats.py", "_message"): "a message of a chat",

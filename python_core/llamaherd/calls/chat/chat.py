@@ -151,8 +151,6 @@ def chat_prompts(
     Args:
         prompts: For each prompt the text of a user, or a list of messages; a `Refused`
             for a prompt that has already failed.
-        system: Text of a leading system message; None for no message.
-        prefix: Text that each answer starts with; None without such a text.
         merge_system: Put the system text into the first message of the user if the
             template refuses a system message.
 
@@ -255,4 +253,6 @@ def _source(model: Model, template: str | None) -> str:
             f"{words().model(model)} has no chat template (is it a base model?): "
             f"{words().template}"
         )
+    if not source.strip():
+        raise ArgumentError("must not be empty", argument="template", code="empty")
     return check_size(source)

@@ -29,7 +29,7 @@ from llamaherd.calls.journal.sqlite import (
     problem_of_schema,
 )
 from llamaherd.engine.core import checks
-from llamaherd.engine.core.errors import ArgumentTypeError, JournalError
+from llamaherd.engine.core.errors import JournalError
 from llamaherd.engine.core.files import discard, sync_folder
 
 if TYPE_CHECKING:
@@ -162,11 +162,7 @@ class DamagedError(Exception):
 
 def checked_path(name: str, path: object) -> Path:
     """Check and return the real path of a file, which may not exist yet."""
-    if not isinstance(path, (str, os.PathLike)):
-        raise ArgumentTypeError(
-            f"must be a path, not {checks.shown(path)}", argument=name
-        )
-    text = os.fsdecode(path)
+    text = str(checks.path(name, path))
     with refusals(name, text):
         # SQLite creates its log next to the file itself, not next to a symbolic link.
         file = Path(os.path.realpath(text))

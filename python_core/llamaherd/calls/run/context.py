@@ -10,6 +10,7 @@ from weakref import WeakKeyDictionary
 
 from llamaherd.calls.run.context_settings import FLASH_ATTN, checked_settings
 from llamaherd.calls.run.host import Host
+from llamaherd.engine.core.declaration import suggests_names
 from llamaherd.engine.core.errors import ArgumentTypeError
 from llamaherd.engine.core.words import setting
 from llamaherd.engine.loop.loop import Loop
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from llamaherd.engine.model.loading import ScalingType
 
 
+@suggests_names
 class Context(Host):
     """A KV cache on a model with its settings; a context manager.
 

@@ -39,6 +39,8 @@ def schema_text(source: object) -> tuple[str, Callable[[str], object] | None]:
     if isinstance(source, os.PathLike):
         return _of_file(Path(source)), None
     if isinstance(source, str):
+        if not source.strip():
+            raise ArgumentError("must not be empty", argument="schema", code="empty")
         is_json = source.lstrip()[:1] == "{" or source.strip() in ("true", "false")
         if not is_json:
             return _of_file(Path(source)), None

@@ -33,6 +33,53 @@ INT32_MAX = 2**31 - 1
 _MOST_DIGITS = 18  # of a number in a text, which fits into 64 bits
 _NEXT_TO = 1.5e-6  # limits this close to 0 or 1 are named as 0 or 1
 
+# Names of other libraries (llama.cpp, llama-cpp-python, vLLM, OpenAI, transformers).
+_NAMES_ELSEWHERE = {
+    "penalty_repeat": "repeat_penalty repetition_penalty penalty_repetition",
+    "repeat_last_n": "last_n_tokens_size penalty_last_n repetition_context_size",
+    "penalty_freq": "frequency_penalty penalty_frequency",
+    "penalty_present": "presence_penalty penalty_presence",
+    "max_tokens": "max_new_tokens max_completion_tokens max_output_tokens max_length "
+    "n_predict num_predict",
+    "min_tokens": "min_new_tokens min_length",
+    "temperature": "temp",
+    "typical_p": "typical",
+    "mirostat": "mirostat_mode",
+    "dry_breakers": "dry_sequence_breakers dry_seq_breakers",
+    "stop": "stop_sequences stop_strings stop_words",
+    "stop_token_ids": "eos_token_id",
+    "n": "best_of num_return_sequences n_samples num_samples",
+    "seed": "random_state",
+    "params": "sampling_params",
+    "schema": "response_format json_schema guided_json structured_outputs "
+    "output_schema text_format",
+    "regex": "guided_regex",
+    "grammar": "guided_grammar",
+    "choices": "guided_choice",
+    "logprobs": "top_logprobs n_probs",
+    "chat": "messages",
+    "system": "system_prompt instructions system_message",
+    "template": "chat_template chat_format",
+    "variables": "chat_template_kwargs template_kwargs",
+    "thinking": "reasoning_effort enable_thinking reasoning thinking_budget",
+    "prefix": "prefill assistant_prefix",
+    "progress": "use_tqdm verbose show_progress",
+    "n_ctx": "max_model_len context_length context_size num_ctx",
+    "n_seq_max": "max_num_seqs n_parallel parallel",
+    "n_batch": "max_num_batched_tokens batch_size",
+    "n_ubatch": "ubatch_size",
+    "n_threads": "num_threads num_thread threads",
+    "flash_attn": "flash_attention",
+    "type_k": "cache_type_k kv_cache_dtype",
+    "type_v": "cache_type_v",
+    "n_gpu_layers": "gpu_layers ngl num_gpu",
+    "path": "model_path",
+    "lora": "loras lora_path lora_adapters",
+}
+OTHER_NAMES = {
+    other: name for name, others in _NAMES_ELSEWHERE.items() for other in others.split()
+}
+
 
 def digits(text: str) -> int | None:
     """Return the number that ASCII digits write; None for any other or longer text.
@@ -67,13 +114,14 @@ def real(name: Name, value: object, low: float, high: float) -> float:
     value = plain(value)
     if isinstance(value, bool) or not isinstance(value, Real):
         raise ArgumentTypeError(f"must be a number, not {shown(value)}", argument=name)
+    written = ""
     try:
         number = float(value)
     except OverflowError:  # raised for a large integer
-        number = math.inf
+        number, written = math.inf, _digits(operator.index(math.floor(value)))
     if not (math.isfinite(number) and low <= number <= high):
         raise ArgumentError(
-            f"must be {_range(low, high)}, not {_short(number, low, high)}",
+            f"must be {_range(low, high)}, not {written or _short(number, low, high)}",
             argument=name,
             code="out_of_range",
         )
@@ -150,13 +198,17 @@ def path(name: Name, value: object) -> Path:
     """Return a path."""
     if not isinstance(value, (str, os.PathLike)):
         raise ArgumentTypeError(f"must be a path, not {shown(value)}", argument=name)
-    return Path(plain(value))
+    if isinstance(value, str) and not value.strip():  # Path("") is the current folder
+        raise ArgumentError(
+            "must be a path, not an empty text", argument=name, code="empty"
+        )
+    return Path(plain(os.fsdecode(value)))
 
 
 def paths(name: str, value: object) -> list[Path]:
     """Return the paths of one file, or of a list of files."""
     if isinstance(value, (str, os.PathLike)):
-        return [Path(plain(value))]
+        return [path(name, value)]
     what = no_list(value)
     if what or isinstance(value, (Mapping, bytes)) or not isinstance(value, Iterable):
         raise ArgumentTypeError(
@@ -314,6 +366,8 @@ def no_list(value: object) -> str:
 
 def meant(name: object, names: Collection[str]) -> str:
     """Return a suggestion for an unknown name, as the end of a message."""
+    if OTHER_NAMES.get(str(name)) in names:
+        return f"; did you mean {OTHER_NAMES[str(name)]!r}?"
     # A longer name is not a typing error, and its comparison is slow.
     close = get_close_matches(name[:60], names, n=1) if isinstance(name, str) else []
     return f"; did you mean {close[0]!r}?" if close else ""
@@ -339,5 +393,9 @@ def shown(value: object) -> str:
 
 
 def _digits(number: int) -> str:
-    """Return the digits of an integer; Python refuses to convert very large integers."""
-    return str(number) if abs(number) < 10**40 else "one of more than 40 digits"
+    """Return an integer for messages; Python refuses to write very large integers."""
+    if abs(number) < 10**40:
+        return str(number)
+    exponent = math.log10(abs(number))
+    sign = "-" if number < 0 else ""
+    return f"{sign}{10 ** (exponent % 1):.3g}e+{int(exponent)}"

@@ -11,6 +11,7 @@ from __future__ import annotations
 import textwrap
 from dataclasses import MISSING, dataclass, field, fields, replace
 from functools import cache, wraps
+from inspect import signature
 from typing import (
     TYPE_CHECKING,
     Any,
@@ -276,11 +277,9 @@ def options_of(kind: type[Options], interface: str | None = None) -> dict[str, O
 
 
 def suggests_names(kind: type[_T]) -> type[_T]:
-    """Let the constructor of a dataclass suggest a name for a misspelt argument."""
+    """Let the constructor of a class suggest a name for a misspelt argument."""
     create = kind.__init__
-    known = dict.fromkeys(
-        member.name for member in fields(cast("Any", kind)) if member.init
-    )
+    known = dict(list(signature(create).parameters.items())[1:])  # without self
 
     @wraps(create)
     def init(self: object, *args: object, **arguments: object) -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from llamaherd.engine.core import checks
 from llamaherd.engine.core.declaration import Idle, Options, declares, option
-from llamaherd.engine.core.errors import ArgumentError, Failure
+from llamaherd.engine.core.errors import ArgumentError
 from llamaherd.engine.core.values import (
     Checked,
     Flag,
@@ -433,13 +433,6 @@ CONSTRAINTS = ("schema", "regex", "grammar", "choices")
 PER_PROMPT = (*CONSTRAINTS, "quote_from")
 # Fields that `Request` also has; None means the value of the call.
 OF_REQUEST = ("max_tokens", "stop", "seed")
-
-
-def constraint_failure(params: SamplingParams, text: str) -> Failure:
-    """Return the reason why a constraint cannot be followed, with its name."""
-    name = params.constraint
-    is_named = text.startswith(name)  # by the shim, as "grammar" and "choices"
-    return Failure(text if is_named else f"{name}: {text}", "constraint", name)
 
 
 def changed_fields(params: SamplingParams) -> list[str]:

@@ -8,7 +8,7 @@ import operator
 from collections.abc import Collection, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, cast
 
 from llamaherd.engine.core import checks
 from llamaherd.engine.core.argument import Argument, Id, argument_of
@@ -269,7 +269,8 @@ def checked_bias(name: str, bias: object) -> tuple[tuple[int, float], ...]:
                 argument=name,
             )
         token, value = pair
-        step = Id(token) if isinstance(token, int) else str(token)
+        is_number = isinstance(token, int) and not isinstance(token, bool)
+        step = Id(cast("int", token)) if is_number else str(token)
         where = argument_of(name).at(step)
         forbidden = isinstance(value, float) and value == -math.inf
         number = -math.inf if forbidden else checks.real(where, value, -1e30, 1e30)
@@ -295,7 +296,7 @@ def checked_tokens(name: str, tokens: object) -> tuple[int, ...]:
 
 def _checked_token(where: Argument, token: object) -> int:
     """Convert a key of a mapping to a token id."""
-    problem = "is not for a token id, which is an integer of at least 0"
+    problem = f"needs a token id, an integer of at least 0, not {checks.shown(token)}"
     if isinstance(token, bool) or not hasattr(token, "__index__"):
         raise ArgumentTypeError(problem, argument=where)
     if operator.index(token) < 0:

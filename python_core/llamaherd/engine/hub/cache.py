@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import platformdirs
 
 from llamaherd.engine.core import checks
-from llamaherd.engine.core.errors import ArgumentTypeError, DownloadError, ModelLoadError
+from llamaherd.engine.core.errors import DownloadError, ModelLoadError
 from llamaherd.engine.core.files import sha256_of
 from llamaherd.engine.core.plain import DAMAGED
 from llamaherd.engine.core.words import setting
@@ -63,12 +63,7 @@ def cache_folder(cache_dir: str | os.PathLike[str] | None) -> Path:
     """Return the given folder, or the default folder for None."""
     if cache_dir is None:
         return model_cache_dir()
-    if not isinstance(cache_dir, (str, os.PathLike)):
-        raise ArgumentTypeError(
-            f"must be a path, not {checks.shown(cache_dir)}",
-            argument="cache_dir",
-        )
-    return Path(os.fsdecode(cache_dir)).expanduser()
+    return checks.path("cache_dir", cache_dir).expanduser()
 
 
 def hub_cache() -> Path:

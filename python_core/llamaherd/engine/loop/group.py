@@ -12,10 +12,10 @@ from llamaherd.engine.core.errors import Failure, code_of
 from llamaherd.engine.core.keeping import copied
 from llamaherd.engine.core.outcome import NO_COST, Counts, Finish, Output
 from llamaherd.engine.core.request import too_long
-from llamaherd.engine.core.sampling import constraint_failure
 from llamaherd.engine.core.stats import RequestStats
 from llamaherd.engine.memory.plan import MAX_DEPTH
 from llamaherd.engine.native import shim
+from llamaherd.engine.native.request import constraint_failure
 from llamaherd.engine.schedule.prefixes import PrefixTree
 
 if TYPE_CHECKING:

@@ -12,6 +12,7 @@ from threading import Condition, RLock, get_ident
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 from weakref import WeakKeyDictionary, WeakSet
 
+from llamaherd.engine.core.declaration import suggests_names
 from llamaherd.engine.core.errors import ArgumentTypeError, ContextError, ModelClosedError
 from llamaherd.engine.core.process import ClosedByWith
 from llamaherd.engine.core.request import check_wanted
@@ -92,6 +93,7 @@ class Closable(Protocol):
         """Free the memory of the context."""
 
 
+@suggests_names
 class Model(ClosedByWith):
     """A GGUF model, loaded once and shared by its contexts.
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
-from llamaherd.engine.core.errors import SamplerError
-from llamaherd.engine.core.sampling import PLAIN_SETTINGS, constraint_failure
+from llamaherd.engine.core import checks
+from llamaherd.engine.core.errors import Failure, SamplerError
+from llamaherd.engine.core.sampling import PLAIN_SETTINGS
 from llamaherd.engine.native import llguidance
 from llamaherd.engine.native.shim import check, ffi, lib, sized
 
@@ -31,6 +33,39 @@ def check_sampling(
     except SamplerError as failed:
         problem = constraint_failure(params, str(failed))
         raise SamplerError(problem, failed.code, problem.argument) from None
+
+
+def constraint_failure(params: SamplingParams, text: str) -> Failure:
+    """Return the reason why a constraint cannot be followed, with its name."""
+    name = params.constraint
+    if params.regex is not None:
+        text = _regex_problem(params.regex, text)
+    is_named = text.startswith(name)  # by the shim, as "grammar" and "choices"
+    return Failure(text if is_named else f"{name}: {text}", "constraint", name)
+
+
+def _regex_problem(regex: str, message: str) -> str:
+    """Return llguidance's reason to refuse a regex, without the grammar it makes of it.
+
+    llguidance writes `... (in regex): regex parse error:`, the regex with escapes, a line
+    with carets below the fault, and `error: REASON`; or `... (in regex): REASON`.
+    """
+    shown = checks.quoted(regex)
+    parsed = _PARSE_ERROR.search(message)
+    if parsed is None:
+        reason = message.partition(" (in regex): ")[2] or message
+        return f"regex {shown} cannot be used: {reason.splitlines()[0]}"
+    written, marks, reason = parsed.groups()
+    n, at = 0, 0
+    while n < len(regex) and at < min(marks.index("^"), len(written)):
+        at += 1 if written[at] == regex[n] else 2  # an escape
+        n += 1
+    return f"regex {shown} cannot be parsed: {reason}, at character {n + 1}"
+
+
+_PARSE_ERROR = re.compile(
+    r"\(in regex\): regex parse error:\n {4}(.*)\n {4}( *\^+)\nerror: (.*)"
+)
 
 
 def native_score(tree: TokenTree) -> tuple[CData, list[CData]]:
