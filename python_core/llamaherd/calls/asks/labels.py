@@ -32,7 +32,6 @@ class Labels:
 
     Attributes:
         readings: Distinct texts of labels, in the form that the model reads.
-        names: Distinct names in the results.
         name_of: For each reading, the index of its name.
     """
 

@@ -81,7 +81,6 @@ def make_requests(
     """Check sampling settings and tokenize the prompts of a call.
 
     Args:
-        prompts: Texts or token ids; with `chat` see `chat_prompts`.
         options: Options of the call. Apart from `params`, only `max_tokens`, `stop` and
             `seed` may be set. They apply where `params` has no value.
         places: Index of each prompt in a longer list that is divided among several

@@ -36,11 +36,7 @@ _LEAST_REST = 1e-7
 
 
 class Continuations:
-    """Continuations of a prompt as a tree.
-
-    Args:
-        each: int32[n] tokens of each continuation, at least one.
-    """
+    """Continuations of a prompt, each of at least one token, as a tree."""
 
     def __init__(self, continuations: Sequence[array[int]]) -> None:
         self._nodes: dict[tuple[int, int], int] = {}  # by parent and token
@@ -110,11 +106,7 @@ class Continuations:
 
 
 class ScoredPrompt(NamedTuple):
-    """A request for the log-probabilities of continuations of a prompt.
-
-    Attributes:
-        tree: Continuations as a tree; None if the prompt fails.
-    """
+    """A request for continuations of a prompt; without a tree if the prompt fails."""
 
     request: Request
     tree: Continuations | None
@@ -254,13 +246,9 @@ class PromptScores:
 
 
 class ScoredPrompts:
-    """Requests for the log-probabilities of prompts.
+    """Requests for the log-probabilities of prompts, each of at least one token.
 
-    Args:
-        prompts: int32[n], tokens of each prompt, at least one.
-
-    Attributes:
-        requests: Requests, each for prompts with the same beginning.
+    Prompts with the same beginning share a request.
     """
 
     def __init__(self, model: Model, prompts: Sequence[array[int]], n_top: int) -> None:

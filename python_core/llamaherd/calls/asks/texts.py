@@ -24,12 +24,7 @@ _CHARS_PER_TOKEN = 8
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Text:
-    """A text to embed.
-
-    Attributes:
-        tokens: int32[n] tokens, including special tokens.
-        problem: Reason to fail the text without computing it; "" without a reason.
-    """
+    """A text to embed, with special tokens; with a problem, it is not computed."""
 
     tokens: array[int]
     problem: str = ""

@@ -88,11 +88,7 @@ def single(prompt: object) -> list[object]:
 
 
 class ChatPrompt(str):
-    """A rendered conversation with the start of its answer.
-
-    Attributes:
-        question: The prompt up to the answer.
-    """
+    """A rendered conversation with the start of its answer."""
 
     __slots__ = ("prefill", "question")
     question: str

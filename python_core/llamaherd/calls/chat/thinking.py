@@ -29,13 +29,10 @@ class ThinkingPlan:
     """Plan of the thoughts of a call.
 
     Attributes:
-        model: Model with the vocabulary.
-        format: Format of thoughts in the template: markers and switches.
         budget: Maximum number of tokens of a thought; None without a thought.
         message: Text that is appended to a thought whose budget is spent.
         is_asked: Whether the caller requested thoughts; otherwise the model decides.
         variables: Variables for the template: the caller's variables, and a switch.
-        notice: Warning that is issued once; "" without a warning.
     """
 
     model: Model

@@ -60,10 +60,8 @@ class ThinkingFormat:
         is_turn: Whether a thought is a separate turn.
         is_by_default: Whether, without a switch, the model thinks or decides itself
             whether to think.
-        off: Variables that turn thinking off; None if there are none.
-        on: Variables that turn thinking on; None if there are none.
-        is_in_parts: Whether the template reads thoughts as parts of a message's
-            content.
+        off: Variables that turn thinking off; `on` those that turn it on.
+        is_in_parts: Whether the template reads thoughts as parts of a content.
         closed: Other ends of prompts after which the model does not think.
     """
 

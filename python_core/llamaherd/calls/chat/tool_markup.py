@@ -34,11 +34,9 @@ class _Tags:
 
     Attributes:
         opening: Pattern of the opening tag of a call, with the group `name`.
-        closing: Closing tag of a call.
         argument: Pattern of the opening tag of an argument, with the group `key`. Its
             groups `text` and `json` mark the value as text or as JSON; `type` is the
             name of its exact type.
-        end: Closing tag of an argument.
         section: Pattern of marks around calls.
         is_padded: Whether values are on lines of their own.
     """

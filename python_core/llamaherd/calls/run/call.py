@@ -38,11 +38,7 @@ def make_stats(
     wall_s: float,
     n: int,
 ) -> Stats:
-    """Compute the statistics of a call: sums over its prompts, and counts of its batches.
-
-    Args:
-        wall_s: Duration of the call in seconds.
-    """
+    """Compute the statistics of a call: sums over its prompts, and counts of batches."""
     run = [(result, result.stats) for result in results if result.stats is not None]
     n_prefill = sum(stats.n_prefill_tokens for _, stats in run)
     n_decode = sum(stats.n_decode_tokens for _, stats in run)

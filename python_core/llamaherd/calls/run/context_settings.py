@@ -46,8 +46,6 @@ class ContextSettings:
         params: Parameters of the native context, without the sizes of a plan.
         keeps_prefixes: Whether calls start from cells of earlier calls.
         rope: Settings of rotary position embeddings that differ from the model's.
-        type_k: Type of the cached keys.
-        type_v: Type of the cached values.
     """
 
     sizes: Sizes

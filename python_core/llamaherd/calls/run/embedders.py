@@ -28,14 +28,7 @@ MOST_KEPT_BYTES = 512 << 20
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EmbedSpec:
-    """Settings of an embedder.
-
-    Attributes:
-        pooling: Pooling of the vectors of tokens into one vector.
-        normalize: Whether vectors are scaled to length 1.
-        sizes: Batch sizes.
-        n_threads: Number of threads; None for the default of the machine.
-    """
+    """Settings of an embedder."""
 
     pooling: Pooling
     normalize: bool

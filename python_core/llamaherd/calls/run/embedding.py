@@ -204,7 +204,6 @@ class EmbedCall:
     """A call that computes the embeddings of texts: the work of an `EmbedJob`.
 
     Args:
-        texts: Texts as tokens.
         lend: Function that lends the embedder; not called if there is nothing to compute.
         n_embd: Function that returns the length of a vector.
         model: Model that ends the call when it is closed; None for an engine elsewhere.

@@ -39,11 +39,7 @@ if TYPE_CHECKING:
 
 
 class Host(ClosedByWith):
-    """Host of calls: a `Context` in this process, or a cluster of other processes.
-
-    Attributes:
-        model: Model of the host.
-    """
+    """Host of calls: a `Context` in this process, or a cluster of other processes."""
 
     model: Model
     # Name of the host in messages.

@@ -35,11 +35,7 @@ class _TooManyError(Exception):
 
 
 class _OwnFields(NamedTuple):
-    """Fields that an object may have.
-
-    Attributes:
-        has_properties: Whether a part of the object has `properties`.
-    """
+    """Fields that an object may have, and whether a part of it has `properties`."""
 
     names: dict[str, None]
     patterns: dict[str, None]

@@ -93,12 +93,7 @@ def _below(name: Name, key: str) -> Argument:
 
 
 class Span(NamedTuple):
-    """Position of a quote.
-
-    Attributes:
-        start: Position of the first character of the quote, from 0, in code points.
-        end: Position after the last character of the quote.
-    """
+    """Position of a quote: `text[start:end]`, in code points."""
 
     start: int
     end: int

@@ -278,11 +278,7 @@ def array(values: Sequence[Any], column: Column) -> pa.Array:
 
 def valid_text(text: str) -> str:
     """Replace characters that UTF-8 cannot encode by "?"."""
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return text.encode("utf-8", "replace").decode()
-    return text
+    return text.encode("utf-8", "replace").decode()
 
 
 def _texts(column: Column, value: Any) -> Any:  # noqa: ANN401 - of JSON
