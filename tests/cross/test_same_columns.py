@@ -46,7 +46,7 @@ ADVICE = {
     "command line": "--split {}",
     "shards": 'split = "{}"',
     "Ray": "split='{}'",
-    "R": 'split = "{}"',
+    "R": '`split = "{}"`',
 }
 KEPT_BY_FILES = ("answer", "finish_reason")  # in addition to the fields of a schema
 

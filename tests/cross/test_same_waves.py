@@ -128,6 +128,7 @@ def test_r_draws_and_estimates_as_python(
         assert notes == [note.replace('"', "'") for note in own.notes], title
 
 
+@pytest.mark.filterwarnings("ignore:No text has a code")
 def test_the_command_line_draws_as_r(
     data: pd.DataFrame,
     from_r: dict[str, Any],

@@ -73,6 +73,8 @@ def converted(value: Any) -> Any:  # noqa: ANN401 - any argument
 
 def read(value: Any) -> Any:  # noqa: ANN401 - any argument
     """Return an argument like `converted`, but only seeds become whole numbers."""
+    if isinstance(value, list):
+        return [read(item) for item in value]
     if not isinstance(value, dict):
         return value
     if _CLASS in value:
