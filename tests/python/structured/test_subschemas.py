@@ -162,14 +162,14 @@ def _many(form: str) -> list[dict[str, object]]:
 def test_many_patterns_of_one_text_are_checked_instead_of_enforced(form: str) -> None:
     for schema in _many(form):
         part = enforced(json.dumps(schema))
-        assert "pattern" in part.left
+        assert "pattern" in part.unenforced
         assert '"pattern"' not in part.text
 
 
 def test_patterns_of_different_texts_are_enforced() -> None:
     names = {f"p{i}": one for i, one in enumerate(_patterns("^[a-z]*{}$"))}
     schema = {"type": "object", "properties": names, "allOf": [{"required": ["p1"]}]}
-    assert enforced(json.dumps(schema)).left == ()
+    assert enforced(json.dumps(schema)).unenforced == ()
 
 
 def test_a_grammar_with_many_patterns_of_one_text_is_refused() -> None:
@@ -190,7 +190,7 @@ def test_many_patterns_of_names_are_checked_instead_of_enforced(
         "additionalProperties": False,
     }
     part = enforced(json.dumps(schema))
-    assert part.left == ("patternProperties",)
+    assert part.unenforced == ("patternProperties",)
     assert '"patternProperties"' not in part.text
     rule = json.dumps(schema)
     params = SamplingParams(grammar=f"%llguidance {{}}\nstart: %json {rule}")
@@ -204,4 +204,4 @@ def test_few_patterns_of_names_are_enforced() -> None:
         "patternProperties": {f"^a{i}$": {"type": "null"} for i in range(20)},
         "additionalProperties": False,
     }
-    assert enforced(json.dumps(schema)).left == ()
+    assert enforced(json.dumps(schema)).unenforced == ()

@@ -213,9 +213,9 @@ class Constraints:
         make = self._makers[i % len(self._makers)] if self._makers else None
         if (text, make) not in self._shapes:
             shape = shape_of(text, closes=True)
-            if self._strict and shape.left:
+            if self._strict and shape.unenforced:
                 raise ArgumentError(
-                    f"masks cannot enforce {', '.join(shape.left)} of the schema",
+                    f"masks cannot enforce {', '.join(shape.unenforced)} of the schema",
                     argument="strict",
                     code="conflict",
                     form="{name}: {problem}",

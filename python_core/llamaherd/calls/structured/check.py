@@ -167,12 +167,12 @@ if TYPE_CHECKING:
 _MAX_SHOWN = 300  # maximum length of a reason in characters
 
 
-def check_schema(text: str, left: tuple[str, ...]) -> None:
-    """Check that answers can be validated in bounded time; masks leave `left`."""
+def check_schema(text: str, unenforced: tuple[str, ...]) -> None:
+    """Check that answers can be validated in bounded time; masks leave `unenforced`."""
     _validator(text)
     root = json.loads(text)
     _check_references(root)
-    for schema in subschemas(root) if left else ():
+    for schema in subschemas(root) if unenforced else ():
         named = list(schema.get("patternProperties") or ())
         # For `unevaluatedProperties`, jsonschema itself matches property names with
         # `re`.

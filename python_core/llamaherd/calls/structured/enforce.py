@@ -71,11 +71,11 @@ class Enforced(NamedTuple):
     """Part of a schema that masks enforce.
 
     Attributes:
-        left: Keywords that remain for the check, as "keyword" or "format: x".
+        unenforced: Keywords that remain for the check, as "keyword" or "format: x".
     """
 
     text: str
-    left: tuple[str, ...]
+    unenforced: tuple[str, ...]
 
 
 @lru_cache(maxsize=_MAX_SCHEMAS)
@@ -92,37 +92,39 @@ def enforced(text: str) -> Enforced:
             )
         schema = {}
     schema.pop("x-guidance", None)
-    known = json.loads(text)
-    list(_take_unknown(known))
-    check_values(known, subschemas(known))
+    without_unknown = json.loads(text)
+    list(_take_unknown(without_unknown))
+    check_values(without_unknown, subschemas(without_unknown))
     every = subschemas(schema)
     write_sizes(every)
     _check_optional(every)
-    left = take_limits(every)
+    unenforced = take_limits(every)
     if costs_too_much(schema):
         for subschema in every:
             drop = _drop_patterns if has_costly_names(subschema) else _drop("pattern")
-            left.update(drop(subschema))
+            unenforced.update(drop(subschema))
     problem = _problem(schema, _COMPACT)
     if not problem:
-        return Enforced(_with(schema, _COMPACT), tuple(sorted(left)))
-    left.update(_take_unknown(schema))
+        return Enforced(_with(schema, _COMPACT), tuple(sorted(unenforced)))
+    unenforced.update(_take_unknown(schema))
     options = _COMPACT
     for loosen in (_drop(), _coerce, *_LOOSER):
         if loosen is _coerce:
             options = _LENIENT
             if "oneOf" not in problem:
                 continue
-        left |= {word for subschema in subschemas(schema) for word in loosen(subschema)}
+        unenforced |= {
+            word for subschema in subschemas(schema) for word in loosen(subschema)
+        }
         problem = _problem(schema, options)
         if not problem:
             # Add keywords in subschemas that the steps above do not visit, such as
             # targets of anchors.
-            left.update(llguidance.ignored_of_schema(_with(schema, options)))
-            return Enforced(_with(schema, options), tuple(sorted(left)))
-    left |= schema.keys() & (OF_ONE | OF_MANY | OF_NAMED | {"$ref"})
+            unenforced.update(llguidance.ignored_of_schema(_with(schema, options)))
+            return Enforced(_with(schema, options), tuple(sorted(unenforced)))
+    unenforced |= schema.keys() & (OF_ONE | OF_MANY | OF_NAMED | {"$ref"})
     schema = {"type": schema["type"]} if _has_plain_type(schema) else {}
-    return Enforced(_with(schema, _LENIENT), tuple(sorted(left)))
+    return Enforced(_with(schema, _LENIENT), tuple(sorted(unenforced)))
 
 
 def _check_optional(every: list[dict[str, Any]]) -> None:
@@ -244,15 +246,15 @@ def write_sizes(every: list[dict[str, Any]]) -> None:
 
 def take_limits(every: list[dict[str, Any]]) -> set[str]:
     """Remove limits that llguidance cannot read or would round; return their keywords."""
-    left = set()
+    unenforced = set()
     for subschema in every:
         for key in (_LOWER | _UPPER | SIZES | {"multipleOf"}) & subschema.keys():
             if _is_number(subschema[key]) and not _is_limit(
                 key, subschema[key], subschema.get("type")
             ):
                 del subschema[key]
-                left.add(key)
-    return left
+                unenforced.add(key)
+    return unenforced
 
 
 def _is_limit(key: str, value: float, kind: object) -> bool:
@@ -277,13 +279,13 @@ def _is_accepted(kind: str, key: str, value: float) -> bool:
 
 def check_values(root: object, every: list[dict[str, Any]]) -> None:
     """Check that masks enforce each number in `const` and `enum` exactly."""
-    known = set(map(id, every))
+    ids = set(map(id, every))
     waiting: list[tuple[object, bool]] = [(root, False)]
     while waiting:
         current, is_named = waiting.pop()
         if isinstance(current, dict):
             if not is_named:  # otherwise its keys are names of properties
-                _check_object(current, has_limits=id(current) not in known)
+                _check_object(current, has_limits=id(current) not in ids)
             waiting += [
                 (value, not is_named and key in OF_NAMED)
                 for key, value in current.items()

@@ -132,7 +132,7 @@ def check_quotes(root: Mapping[str, Any]) -> tuple[str, ...]:
     """Check quotes before the text is known; return the keywords that masks leave."""
     grammar = _Grammar.of(root, "text")
     grammar.read(grammar.root, 0)
-    return tuple(sorted(grammar.left))
+    return tuple(sorted(grammar.unenforced))
 
 
 def grammar_of(root: Mapping[str, Any], text: str) -> str:
@@ -214,7 +214,7 @@ class _Grammar:
     root: Mapping[str, Any]
     text: str
     rules: list[str] = field(default_factory=list)
-    left: set[str] = field(default_factory=set)
+    unenforced: set[str] = field(default_factory=set)
     _terminals: dict[QuoteRule, str | None] = field(default_factory=dict)
     _n: int = 0
 
@@ -224,7 +224,7 @@ class _Grammar:
         copy = json.loads(json.dumps(root))
         every = subschemas(copy)
         write_sizes(every)
-        return cls(copy, text, left=take_limits(every))
+        return cls(copy, text, unenforced=take_limits(every))
 
     def read(self, schema: Any, depth: int) -> str | None:  # noqa: ANN401 - JSON
         """Return the name of a schema's rule; None if no answer can follow the schema."""
@@ -316,7 +316,7 @@ class _Grammar:
         if '"$ref"' in text:
             _check_references(json.loads(text))
         closed = enforced_closed(text)
-        self.left.update(closed.left)
+        self.unenforced.update(closed.unenforced)
         return self._rule(f"%json {closed.text}")
 
     # ---- rules ----

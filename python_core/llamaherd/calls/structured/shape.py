@@ -125,7 +125,7 @@ class Shape:
 
     text: str
     enforced: str
-    left: tuple[str, ...]
+    unenforced: tuple[str, ...]
     make: Callable[[str], object] | None = None
     has_quotes: bool = False
     source: str | None = None
@@ -168,13 +168,13 @@ def shape_of(source: object, *, closes: bool = False) -> Shape:
     text, make = schema_text(source)
     root = json.loads(text)
     if has_quotes(root):
-        left = check_quotes(root)
-        check_schema(text, left)
-        return Shape(text, grammar_of(root, _SOME_TEXT), left, make, has_quotes=True)
+        keywords = check_quotes(root)
+        check_schema(text, keywords)
+        return Shape(text, grammar_of(root, _SOME_TEXT), keywords, make, has_quotes=True)
     # First, because this rejects large schemas at once.
-    known = enforced_closed(text) if closes else enforced(text)
-    check_schema(text, known.left)
-    return Shape(text, known.text, known.left, make)
+    part = enforced_closed(text) if closes else enforced(text)
+    check_schema(text, part.unenforced)
+    return Shape(text, part.text, part.unenforced, make)
 
 
 def unenforced(schema: object) -> list[str]:
@@ -194,7 +194,7 @@ def unenforced(schema: object) -> list[str]:
         TypeError: `schema` is not a schema.
         ValueError: The schema is not valid, too large or unsatisfiable.
     """
-    return list(shape_of(schema).left)
+    return list(shape_of(schema).unenforced)
 
 
 def accepts(
