@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
+import json
 import math
 import threading
 import time
 from contextlib import nullcontext
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import llamaherd as lh
 import numpy as np
 import pytest
+from llamaherd.engine.core.declaration import options_of
+from llamaherd.engine.core.sampling import SamplingParams
 from llamaherd.remote import client
+from llamaherd.remote.openai_form import form_of
 from openai_server import KEY, openai_server, said
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from openai_server import Reply
+
+FIELDS = Path(__file__).parents[1] / "server" / "request_fields.json"
 
 
 @pytest.fixture(autouse=True)
@@ -527,3 +532,12 @@ def test_empty_prompts_fail_alone() -> None:
         with pytest.raises(lh.ArgumentTypeError) as caught:
             lh.generate_parallel(engine, ["a", [1, 2]])
         assert caught.value.argument == "prompts"
+
+
+def test_llama_server_gets_each_setting_that_it_has() -> None:
+    """`max_tokens`, `stop`, `seed` and `grammar` are sent in another way."""
+    server = json.loads(FIELDS.read_text(encoding="utf-8"))["llama-server"]["paths"]
+    settings = options_of(SamplingParams).keys()
+    both = settings & set(server["/v1/chat/completions"])
+    others = {"max_tokens", "stop", "seed", "grammar"}
+    assert both - others <= form_of("llamacpp", "").settings.keys()
