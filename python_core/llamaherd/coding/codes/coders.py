@@ -1,4 +1,4 @@
-"""Checks of the columns of coders: different names, and codes that can be compared.
+"""Columns of coders: names, misspelt labels, which codes compare, and which code counts.
 
 Every coded text keeps a code. The most frequent code counts; if several codes are equally
 frequent, the code of the first of their coders counts, in the order of the coders. Texts

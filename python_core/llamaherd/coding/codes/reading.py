@@ -1,4 +1,4 @@
-"""Conversion of codes by several coders to one type, to compare them."""
+"""Conversion of codes by several coders to one type; near-equal codes are refused."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def read(
             first = seen.setdefault(key, value)
             if isinstance(first, str) and key not in known and not isinstance(value, str):
                 seen[key] = value  # prefer a number to its text
-    _check_spelling(seen, known, {*known, *map(str, distinct)}, argument)
+    _check_forms(seen, known, {*known, *map(str, distinct)}, argument)
     values = _in_one_form(seen)
     return Reading(
         columns=[
@@ -258,7 +258,7 @@ def _in_one_form(seen: dict[str, Any]) -> dict[str, Any]:
     return {key: _text(value) for key, value in seen.items()}
 
 
-def _check_spelling(
+def _check_forms(
     seen: dict[str, Any], known: dict[str, Any], distinct: set[str], argument: Name
 ) -> None:
     by_form: dict[str, str] = {}
