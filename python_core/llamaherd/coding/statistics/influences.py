@@ -7,7 +7,12 @@ of an estimate is
 
     sum_i R_i (psi_i^3 / pi_i + 3 psi_i (1 - pi_i) t_i^2 + (1 - pi_i) (1 - 2 pi_i) t_i^3).
 
-If estimates describe these texts, only the last term remains.
+and the covariance of an estimate with its variance
+
+    sum_i R_i (psi_i + (1 - pi_i) t_i) (psi_i^2 / pi_i + (1 - pi_i) t_i^2).
+
+If estimates describe these texts, only the terms without psi remain. Where most texts are
+coded, 1 - 2 pi is negative: the estimate is skewed to the other side, its t value is not.
 
 A case is a text whose code would differ from its label, or from the fitted value where
 labels do not count; its influence is that of the largest such difference. Cases of one
@@ -89,8 +94,8 @@ class Influences:
             problem=problem, lam=lam, theta=theta, slopes=np.asarray(inverse @ ways.T)
         )
 
-    def moments(self) -> tuple[Floats, Floats]:
-        """Return the third central moments, and the variances they refer to."""
+    def moments(self) -> tuple[Floats, Floats, Floats]:
+        """Return third central moments, covariances with the variance, and variances."""
         problem, v = self.problem, self.problem.survey[:, None]
         by_code = scores(problem.kind, problem.x, problem.y, self.theta)
         by_code = by_code * v[problem.rows]
@@ -100,7 +105,8 @@ class Influences:
         by_code = by_code @ self.slopes
         if problem.clusters is not None:
             sums = problem.summed(hat @ self.slopes, change / problem.probs[:, None])
-            return np.asarray((sums**3).sum(axis=0)), np.asarray((sums**2).sum(axis=0))
+            third = np.asarray((sums**3).sum(axis=0))
+            return third, third, np.asarray((sums**2).sum(axis=0))
         scale, left = problem.drawn_terms
         drawn, left = change * scale[:, None], left[:, None]
         if problem.strata is not None:
@@ -109,10 +115,12 @@ class Influences:
         third = (left * (2 * left - 1) * drawn**3).sum(axis=0)
         variance = (left * drawn**2).sum(axis=0)
         if problem.target == "texts":
-            return third, variance
+            return third, (left**2 * drawn**3).sum(axis=0), variance
         probs = problem.probs[:, None]
         third = third + (by_code**3 / probs + 3 * by_code * left * drawn**2).sum(axis=0)
-        return third, variance + (by_code**2 / probs).sum(axis=0)
+        squares = by_code**2 / probs + left * drawn**2
+        joint = ((by_code + left * drawn) * squares).sum(axis=0)
+        return third, joint, variance + (by_code**2 / probs).sum(axis=0)
 
     def freedom(self, n_fitted: float | Floats) -> Floats:
         """Return degrees of freedom, float64[q]; a mean has 1 fitted parameter."""
@@ -231,10 +239,12 @@ class Influences:
         level: float,
     ) -> Spread:
         """Return the variability of the estimates."""
-        third, _ = self.moments()
+        third, joint, _ = self.moments()
+        known = float(self._counts_events)
         return Spread(
             variance=covariance,
-            third=third if self._counts_events else np.zeros_like(third),
+            third=known * third,
+            joint=known * joint,
             df=self.freedom(n_fitted),
             cases=self.cases(ends, level),
         )
@@ -261,7 +271,7 @@ class Influences:
         n[: self.problem.x.shape[1]] = (self.problem.x != 0).sum(axis=0)
         if len(np.unique(self.problem.y)) <= _BINARY or self.problem.kind == "logit":
             return np.full(len(n), np.nan)
-        third, variance = self.moments()
+        third, _, variance = self.moments()
         has_variance = variance > 1e-300
         skew = third / np.where(has_variance, variance, 1.0) ** 1.5
         small = n * (n - 1) / np.maximum(n - 2, 1) ** 2

@@ -1,9 +1,10 @@
 """One rule for intervals: t intervals that allow for skewness and for one unseen case.
 
 An estimate has influences: its changes by each text and each code. They have a
-design-based variance V and a third central moment M. The interval is
+design-based variance V, a third central moment M, and a covariance C with the estimate of
+V, which is M for independent units. The interval is
 
-    estimate + s -+ t sqrt(V),    s = (1 + 2 t^2) M / (6 V),
+    estimate + s -+ t sqrt(V),    s = (M + (3 C - M) t^2) / (6 V),
 
 where t has the design's degrees of freedom. With few cases, such as wrong codes, V and M
 are too small in many samples, because there may be cases that were not drawn. Each limit
@@ -102,13 +103,15 @@ class Spread:
 
     variance: Floats  # float64[q], variances
     third: Floats  # float64[q], third central moments
+    joint: Floats  # float64[q], covariances of estimates with their estimated variances
     df: Floats  # float64[q], degrees of freedom of the variances
     cases: tuple[Cases, ...] = ()  # Unseen cases of each kind
 
     @classmethod
     def symmetric(cls, variance: Floats, df: Floats) -> Spread:
         """Return the variability of estimates with t intervals and no unseen case."""
-        return cls(variance=variance, third=np.zeros(len(variance)), df=df)
+        zeros = np.zeros(len(variance))
+        return cls(variance=variance, third=zeros, joint=zeros, df=df)
 
     def limits(self, values: Floats, level: float) -> tuple[Floats, Floats, Floats]:
         """Return lower limits, upper limits and standard errors, float64[q] each.
@@ -119,7 +122,8 @@ class Spread:
         t = np.array([student_quantile(level, float(df)) for df in self.df])
         v = np.maximum(self.variance, 0.0)
         root = np.sqrt(v)
-        skew = self.third / np.where(v > _NONE, v, 1.0) ** 1.5
+        moment = self.third + (3 * self.joint - self.third) * t**2
+        skew = moment / (1 + 2 * t**2) / np.where(v > _NONE, v, 1.0) ** 1.5
         skew = np.where(v > _NONE, np.clip(skew, -_MOST_SKEW, _MOST_SKEW), 0.0)
         shift = (1 + 2 * t**2) / 6 * skew * root
         distances = []
@@ -255,9 +259,11 @@ class UnitStatistic:
             return (math.nan, math.nan)
         both = kinds[0][2] + kinds[1][2]
         df = max(kish_n(w) - n_strata, min(n - n_strata, _LEAST_DF), 1.0)
+        third = np.array([0.0 if np.isnan(self.unseen).all() else third])
         spread = Spread(
             variance=np.array([variance]),
-            third=np.array([0.0 if np.isnan(self.unseen).all() else third]),
+            third=third,
+            joint=third,
             df=np.array([df if self.df is None else self.df]),
             cases=tuple(
                 Cases.of(

@@ -64,11 +64,29 @@ def test_the_third_moment_is_that_of_the_estimates(lam: float, target: Any) -> N
     for i in range(3000):
         made = problem_of(y[i], hat[i], np.arange(n), target)
         told.append(np.concatenate(influences(made, lam).moments()))
-    third, variance = np.mean(told, axis=0)
+    third, _, variance = np.mean(told, axis=0)
     variance *= n / (n - 1)
     assert variance == pytest.approx(found.var(), rel=0.06)
     skew = third * n**2 / (n - 1) / (n - 2) / variance**1.5
     assert skew == pytest.approx(stats.skew(found), abs=0.07)
+
+
+@pytest.mark.parametrize("n", [100, 270])
+@pytest.mark.parametrize("lam", [0.0, 1.0])
+def test_the_covariance_with_the_variance_is_that_of_samples(lam: float, n: int) -> None:
+    rng = np.random.default_rng(5)
+    n_texts, n_draws = 300, 4000
+    y = (rng.random(n_texts) < 0.1).astype(float)
+    hat = np.where(rng.random(n_texts) < 0.5, y, 0.0)
+    rest = y - lam * hat
+    found = np.empty((n_draws, 2))
+    for i in range(n_draws):
+        rows = rng.permutation(n_texts)[:n]
+        found[i] = rest[rows].mean(), rest[rows].var(ddof=1) * (1 - n / n_texts) / n
+    told = np.cov(found.T)[0, 1]
+    rows = np.sort(rng.permutation(n_texts)[:n])
+    _, joint, _ = influences(problem_of(y, hat, rows, "texts"), lam).moments()
+    assert joint == pytest.approx(told, rel=0.35)
 
 
 def test_a_sum_of_clusters_is_one_number() -> None:

@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from llamaherd.coding.statistics.uncertainty import Cases, Spread, heaviest
 from scipy import stats
 
 
-def shares_of(n: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return limits of a share for each number of hits in n codes, float64[n + 1]."""
+def shares_of(n: int, drawn: float = 0.0) -> tuple[np.ndarray, np.ndarray]:
+    """Return limits of a share for each number of hits in n codes, float64[n + 1].
+
+    The codes are a share `drawn` of the texts that are described.
+    """
     k = np.arange(n + 1)
-    p = k / n
+    p, left = k / n, 1 - drawn
+    third = left * p * (1 - p) * (1 - 2 * p) / n**2
     spread = Spread(
-        variance=p * (1 - p) / (n - 1),
-        third=p * (1 - p) * (1 - 2 * p) / n**2,
+        variance=left * p * (1 - p) / (n - 1),
+        third=(1 - 2 * drawn) * third,
+        joint=left * third,
         df=np.full(n + 1, n - 1.0),
         cases=(
             Cases.of((1 - p) / n, (1 - p) / n, k * ((1 - p) / n) ** 2),
@@ -45,14 +52,27 @@ def test_intervals_of_a_share_cover_as_wilsons_do_and_are_as_short(n: int) -> No
     assert np.min(covered) > np.min(plain) + 0.05
 
 
+@pytest.mark.parametrize(("n_texts", "n"), [(200, 180), (200, 160), (100, 50)])
+def test_limits_of_the_share_of_a_set_miss_it_equally_often(n_texts: int, n: int) -> None:
+    low, high = shares_of(n, n / n_texts)
+    missed = []
+    for hits in range(n_texts // 10, n_texts // 3):
+        chance = stats.hypergeom.pmf(np.arange(n + 1), n_texts, hits, n)
+        share = hits / n_texts
+        missed.append([chance[share < low].sum(), chance[share > high].sum()])
+    too_high, too_low = np.mean(missed, axis=0)
+    assert too_high < 0.03
+    assert too_low < 0.03
+
+
 def test_a_case_fades_with_the_cases_seen() -> None:
     size = np.full(6, 0.1)
     cases = Cases.of(size, size, np.arange(6) * 0.01)
     assert cases.fade == pytest.approx([1, 0.8, 0.6, 0.4, 0.2, 0])
-    none = Spread(variance=np.zeros(6), third=np.zeros(6), df=np.full(6, 50.0))
+    none = Spread.symmetric(np.zeros(6), np.full(6, 50.0))
     low, high, errors = none.limits(np.zeros(6), 0.95)
     assert not np.any([low, high, errors])
-    one = Spread(variance=none.variance, third=none.third, df=none.df, cases=(cases,))
+    one = replace(none, cases=(cases,))
     low, high, _ = one.limits(np.zeros(6), 0.95)
     assert high[0] == pytest.approx(0.1 * (1 + stats.t.ppf(0.975, 50)))
     assert (np.diff(high) < 0).all()
