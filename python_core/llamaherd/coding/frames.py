@@ -351,6 +351,9 @@ def numbers_for(values: object, n_texts: int, argument: str) -> Floats:
     return numbers
 
 
+_MOST_WEIGHT = 1e50  # survey weights; their squares are finite and above 0
+
+
 def weights_of(
     frame: Any,  # noqa: ANN401 - a data frame of any kind
     weights: str | Sequence[float] | None,
@@ -378,5 +381,12 @@ def weights_of(
     if values.sum() <= 0:
         raise ArgumentError(
             "must be above 0 for some texts", argument="weights", code="out_of_range"
+        )
+    if values.max() > _MOST_WEIGHT or values.max() < 1 / _MOST_WEIGHT:
+        raise ArgumentError(
+            f"must have a maximum between {1 / _MOST_WEIGHT:g} and {_MOST_WEIGHT:g}, "
+            f"not {values.max():g}",
+            argument="weights",
+            code="out_of_range",
         )
     return np.asarray(values, dtype=np.float64)

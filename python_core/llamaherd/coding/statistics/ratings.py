@@ -162,6 +162,13 @@ def ratings_of(
         if levels is None
         else _checked_levels(occurring, levels)
     )
+    if scale == "ratio" and any(_is_number(v) and _number(v) < 0 for v in values):
+        raise ArgumentError(
+            f"must be at least 0 for {setting('scale', 'ratio')}, which has a true zero; "
+            f"use {setting('scale', 'interval')} for numbers below 0",
+            argument="codes",
+            code="out_of_range",
+        )
     at = {value: i for i, value in enumerate(values)}
     indices = np.array(
         [[at.get(code, -1) for code in row] for row in rows], dtype=np.int64

@@ -259,11 +259,11 @@ class UnitStatistic:
             return (math.nan, math.nan)
         both = kinds[0][2] + kinds[1][2]
         df = max(kish_n(w) - n_strata, min(n - n_strata, _LEAST_DF), 1.0)
-        third = np.array([0.0 if np.isnan(self.unseen).all() else third])
+        moment = np.array([0.0 if np.isnan(self.unseen).all() else third])
         spread = Spread(
             variance=np.array([variance]),
-            third=third,
-            joint=third,
+            third=moment,
+            joint=moment,
             df=np.array([df if self.df is None else self.df]),
             cases=tuple(
                 Cases.of(

@@ -118,6 +118,8 @@ def test_samples_are_drawn_by_weights() -> None:
     [
         ([1.0] * (N - 1), "300 values"),
         ([-1.0] + [1.0] * (N - 1), "at least 0, not -1"),
+        ([1e-300] * N, "maximum between"),
+        ([1e300] + [1.0] * (N - 1), "maximum between"),
         ([None] + [1.0] * (N - 1), "at least 0, not missing"),
         ([0.0] * N, "above 0"),
         ("size", "size"),

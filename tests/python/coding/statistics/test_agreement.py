@@ -386,6 +386,12 @@ def test_many_different_measurements_need_no_table() -> None:
     found = krippendorff_alpha(codes, scale="interval")
     assert found.value == pytest.approx(1 / 1.25, abs=0.01)  # the intraclass correlation
     with pytest.raises(ValueError, match="for measurements use scale='interval'"):
+        krippendorff_alpha(np.abs(codes), scale="ratio")
+
+
+def test_a_ratio_scale_has_no_numbers_below_zero() -> None:
+    codes = [[-1, 1, 3], [1, -1, 3]]  # -1 and 1 would be equal: their sum is 0
+    with pytest.raises(ValueError, match="at least 0 for scale='ratio'"):
         krippendorff_alpha(codes, scale="ratio")
 
 
