@@ -69,6 +69,7 @@ if TYPE_CHECKING:
 
 _BINARY = 2  # values of an outcome; more: a number
 _LEAST_DF = 4.0  # degrees of freedom of an estimate by five codes or more
+_EQUAL = 1e-9  # relative difference of equal influences
 _LEAST = 3  # smallest number of codes with a skewness
 _MOST_SKEWNESS = 0.2  # of an estimate; above it a t interval may be too short
 
@@ -283,9 +284,13 @@ def _typical(pulls: Floats) -> Floats:
     """Return influences of covariates on a slope, with their root mean square as size.
 
     A slope has influences of both signs, and a case is a text like the others: it has not
-    the most extreme covariates. The influences on a mean have one sign.
+    the most extreme covariates. The influences on a mean have one sign, those on a
+    difference of groups one size in each group.
     """
-    if (pulls > 0).all() or (pulls < 0).all():
+    sides = [pulls[pulls > 0], pulls[pulls < 0]]
+    if any(len(side) == 0 for side in sides):
+        return pulls
+    if all(np.ptp(side) <= _EQUAL * np.abs(side).max() for side in sides):
         return pulls
     return np.asarray(np.sign(pulls) * np.sqrt((pulls**2).mean()))
 

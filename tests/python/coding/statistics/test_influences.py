@@ -157,6 +157,26 @@ def test_only_the_skewed_group_is_named() -> None:
     assert "a (" not in note
 
 
+def test_three_equal_codes_of_a_group_show_no_difference() -> None:
+    """Unseen cases of a small group had the mean size of those of all texts."""
+    group = np.repeat(["large", "small"], [570, 30])
+    codes = ["yes" if i % 3 == 0 else "no" for i in range(100)] + ["no"] * 3
+    rows = [*range(100), 570, 571, 572]
+    told: list[str | None] = [None] * 600
+    for row, code in zip(rows, codes, strict=True):
+        told[row] = code
+    data = {"label": ["yes", "no"] * 300, "group": group.tolist()}
+    data["p"] = np.where(group == "large", 100 / 570, 0.1).tolist()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        found = lh.estimate(
+            data, told, outcome="yes", by="group", prob="p", methods=["gold"]
+        )
+    (row,) = [row for row in found.rows if row.term == "difference"]
+    assert row.estimate == pytest.approx(-0.34)
+    assert row.low < -0.34 < 0 < row.high
+
+
 def test_an_unseen_case_on_a_slope_has_not_the_most_extreme_covariates() -> None:
     """It had, so that few texts with extreme covariates made intervals wide."""
     rng = np.random.default_rng(2)
