@@ -335,6 +335,11 @@ def test_wrong_parts(real: Client, path: str, fields: dict[str, Any], param: str
             {"response_format": {"type": "json_object", "schema": {"type": "nothing"}}},
             "is not valid at $.type",
         ),
+        (
+            CHAT,
+            {"response_format": {"type": "json_object", "schema": {"properties": []}}},
+            "is not valid at $.properties",
+        ),
         (CHAT, {"guided_regex": "("}, "unclosed group"),
         (CHAT, {"guided_choice": []}, "at least one"),
         (TEXT, {"best_of": 2}, "best_of must be 1 here"),

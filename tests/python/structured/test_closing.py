@@ -192,3 +192,34 @@ def test_a_schema_keeps_its_meaning_beside_others(
         shape = shape_of(whole)
         if is_good:
             assert shape.read(text) is not None
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"properties": []},
+        {"properties": {"a": 5}},
+        {"items": "string"},
+        {"allOf": 5},
+        {"$defs": None},
+        {"$id": 5},
+        {"$schema": 5},
+        {"$defs": {"a": {"$anchor": "b", "items": 3}}, "$ref": "#b"},
+    ],
+    ids=str,
+)
+def test_schemas_that_are_not_valid(schema: dict[str, Any]) -> None:
+    with pytest.raises(lh.ArgumentError, match=r"schema is not valid at \$"):
+        shape_of(schema, closes=True)
+
+
+def test_a_reference_to_a_place_that_is_no_schema() -> None:
+    schema = {"$ref": "#/x", "x": {"properties": []}}
+    assert closed(schema) == schema
+    assert shape_of(schema, closes=True).left == ("$ref",)
+
+
+def test_a_reference_to_a_schema_that_llguidance_knows() -> None:
+    schema = {"$ref": "http://json-schema.org/draft-07/schema#"}
+    with pytest.raises(lh.ArgumentError, match="references are not fetched"):
+        shape_of(schema, closes=True)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import math
+from contextlib import suppress
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
@@ -244,7 +245,9 @@ def _validator(text: str) -> Validator:
     from referencing.jsonschema import EMPTY_REGISTRY  # noqa: PLC0415
 
     schema = json.loads(text)
-    kind = validators.validator_for(schema, default=validators.Draft202012Validator)
+    kind = validators.Draft202012Validator
+    with suppress(AttributeError, TypeError, ValueError):  # `$schema` is no address
+        kind = validators.validator_for(schema, default=kind)
     try:
         kind.check_schema(schema, format_checker=pattern_checker())
     except NoSchemaError as error:

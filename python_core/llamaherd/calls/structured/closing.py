@@ -88,6 +88,9 @@ def closed(schema: object) -> object:
     """
     try:
         root = standalone(schema)
+    except Exception:  # noqa: BLE001 - whatever a schema that is not valid brings about
+        return schema  # its check names the reason
+    try:
         return _Closer(root).all() if isinstance(root, dict) else schema
     except (_TooManyError, RecursionError):
         return schema

@@ -30,6 +30,7 @@ _T = TypeVar("_T")
 _STACK_PER_CHARACTER = 1024
 _SMALL_STACK = 1 << 19  # every thread has this stack
 _starting = threading.Lock()
+_TIMES = re.compile(r" \(\d+ times\)$")  # end of a warning that occurs several times
 
 _FUNCTIONS = (  # members of `lh_llguidance`
     "get_version",
@@ -125,7 +126,7 @@ def ignored_of_schema(text: str) -> list[str]:
     """Return the keywords, or "format: x", that llguidance ignores in lenient mode."""
     ignored = []
     for message in _validated(text)[1]:
-        kind, _, names = message.partition(": ")
+        kind, _, names = _TIMES.sub("", message).partition(": ")
         if kind == "Unimplemented keys":
             ignored += json.loads(names)
         elif kind == "Unknown format":
