@@ -108,17 +108,20 @@ FIELDS: Mapping[str, UnusedField] = {
     ),
     **_fields(
         UnusedField(INTEGER, (-1,)),
-        "n_predict reasoning_budget_tokens sse_ping_interval t_max_predict_ms "
-        "t_max_prompt_ms thinking_token_budget",
+        "reasoning_budget_tokens sse_ping_interval t_max_predict_ms t_max_prompt_ms "
+        "thinking_token_budget",
     ),
+    "n_predict": UnusedField(INTEGER, (-1,), "use max_tokens"),
+    "n_probs": UnusedField(INTEGER, (0,), "use logprobs"),
+    "n_cmpl": UnusedField(INTEGER, (1,), "use n"),
     **_fields(
         UnusedField(INTEGER, (0,)),
-        "min_keep n_cache_reuse n_discard n_indent n_keep n_probs priority "
+        "min_keep n_cache_reuse n_discard n_indent n_keep priority "
         "routed_experts_prompt_start top_logprobs",
     ),
     **_fields(
         UnusedField(INTEGER, (1,)),
-        "best_of n_cmpl stream_interval",
+        "best_of stream_interval",
     ),
     **_fields(
         UnusedField(NUMBER, (1,)),

@@ -206,3 +206,13 @@ def test_a_key_that_occurs_twice_is_named(text: str, key: str) -> None:
     with pytest.raises(DuplicateKeyError) as caught:
         read_json(text)
     assert str(caught.value) == f"an object has the key {key} twice"
+
+
+def test_a_path_has_no_nul() -> None:
+    with pytest.raises(ArgumentError, match="path must have no NUL character"):
+        checks.path("path", "a\0b")
+
+
+def test_a_name_is_compared_only_with_texts() -> None:
+    assert checks.meant("textt", [0, ("text", 1), "text"]) == "; did you mean 'text'?"
+    assert checks.meant("text", [0, 1]) == ""

@@ -130,6 +130,7 @@ def test_other_kinds_of_models_take_adapters(
     ("lora", "error", "message"),
     [
         (5, TypeError, "lora must be a path, not 5"),
+        ("", ValueError, "lora must be a path, not an empty text"),
         ([None], TypeError, r"lora\[0\] must be a path, not None"),
         (("a", 1, 2), TypeError, "lora must be a path or a pair of path and scale"),
         (["no.gguf"], lh.ModelLoadError, r"lora\[0\]: there is no file 'no.gguf'"),

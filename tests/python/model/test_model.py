@@ -61,8 +61,10 @@ def test_gpu_layers_without_a_gpu_are_a_warning(
     smollm2_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("llamaherd.engine.native.shim.supports_gpu", lambda: False)
-    with pytest.warns(UserWarning, match="n_gpu_layers is 99.*runs on the processor"):
+    text = "n_gpu_layers is 99.*runs on the processor"
+    with pytest.warns(UserWarning, match=text) as seen:
         lh.Model(smollm2_path, n_gpu_layers=99).close()
+    assert seen[0].filename == __file__
 
 
 def test_a_model_knows_what_it_is(smollm2: lh.Model, gemma3: lh.Model) -> None:

@@ -343,6 +343,7 @@ def test_wrong_parts(real: Client, path: str, fields: dict[str, Any], param: str
         (CHAT, {"guided_regex": "("}, "unclosed group"),
         (CHAT, {"guided_choice": []}, "at least one"),
         (TEXT, {"best_of": 2}, "best_of must be 1 here"),
+        (CHAT, {"n_predict": 4}, "n_predict must be -1 here, not 4: use max_tokens"),
         (
             CHAT,
             {"messages": [{**USER, "content": [{"type": "image_url"}]}]},

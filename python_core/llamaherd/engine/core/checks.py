@@ -202,7 +202,10 @@ def path(name: Name, value: object) -> Path:
         raise ArgumentError(
             "must be a path, not an empty text", argument=name, code="empty"
         )
-    return Path(plain(os.fsdecode(value)))
+    file = plain(os.fsdecode(value))
+    if "\0" in file:
+        raise ArgumentError("must have no NUL character", argument=name)
+    return Path(file)
 
 
 def paths(name: str, value: object) -> list[Path]:
@@ -364,12 +367,13 @@ def no_list(value: object) -> str:
     return ""
 
 
-def meant(name: object, names: Collection[str]) -> str:
+def meant(name: object, names: Collection[object]) -> str:
     """Return a suggestion for an unknown name, as the end of a message."""
     if OTHER_NAMES.get(str(name)) in names:
         return f"; did you mean {OTHER_NAMES[str(name)]!r}?"
     # A longer name is not a typing error, and its comparison is slow.
-    close = get_close_matches(name[:60], names, n=1) if isinstance(name, str) else []
+    texts = [other for other in names if isinstance(other, str)]  # columns may be numbers
+    close = get_close_matches(name[:60], texts, n=1) if isinstance(name, str) else []
     return f"; did you mean {close[0]!r}?" if close else ""
 
 

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import hashlib
-import os
 import re
 from contextlib import suppress
 from dataclasses import dataclass, field
-from pathlib import Path
 from struct import pack, unpack
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -17,7 +15,9 @@ from llamaherd.engine.core.errors import ArgumentTypeError, ModelLoadError
 from llamaherd.engine.core.files import digest_of
 
 if TYPE_CHECKING:
+    import os
     from collections.abc import Callable, Sequence
+    from pathlib import Path
 
     from llamaherd.engine.core.argument import Name
 
@@ -159,11 +159,7 @@ def _checked(name: Name, item: object) -> Lora:
 
 def checked_path(name: Name, path: object) -> Path:
     """Return the absolute path of an existing file."""
-    if not isinstance(path, (str, os.PathLike)):
-        raise ArgumentTypeError(
-            f"must be a path, not {checks.shown(path)}", argument=name
-        )
-    file = Path(path)
+    file = checks.path(name, path)
     if not file.exists():
         raise ModelLoadError(f"{name}: there is no file {str(file)!r}")
     if not file.is_file():

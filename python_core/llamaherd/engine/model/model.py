@@ -178,7 +178,7 @@ class Model(ClosedByWith):
             warnings.warn(
                 f"{name_of('n_gpu_layers')} is {n_layers}, but this build of "
                 "llama-cpp-python cannot use a GPU: the model runs on the processor",
-                stacklevel=2,
+                stacklevel=3,
             )
         handle = models.model_load(
             os.fsencode(file),
