@@ -326,6 +326,8 @@ def _placed(schema: Mapping[str, Any], start: str) -> Any:  # noqa: ANN401 - JSO
         return standalone(schema, start)
     except RecursionError:
         raise bad_field("tools", "parameters of a function are nested too deep") from None
+    except Exception:  # noqa: BLE001 - whatever a schema that is not valid brings about
+        return schema  # its check names the reason
 
 
 def _call_or(form: AnswerForm, tools: Sequence[Mapping[str, Any]]) -> AnswerForm:

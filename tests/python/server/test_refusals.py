@@ -341,6 +341,19 @@ def test_wrong_parts(real: Client, path: str, fields: dict[str, Any], param: str
             "is not valid at $.properties",
         ),
         (CHAT, {"guided_regex": "("}, "unclosed group"),
+        (
+            CHAT,
+            {
+                "tools": [
+                    {
+                        "type": "function",
+                        "function": {"name": "f", "parameters": {"properties": []}},
+                    }
+                ],
+                "tool_choice": "required",
+            },
+            "is not valid at $.properties",
+        ),
         (CHAT, {"guided_choice": []}, "at least one"),
         (TEXT, {"best_of": 2}, "best_of must be 1 here"),
         (CHAT, {"n_predict": 4}, "n_predict must be -1 here, not 4: use max_tokens"),
