@@ -65,7 +65,7 @@ def test_a_cluster_that_is_not_there_is_an_error_in_r_s_words(
     out: dict[str, Any],
 ) -> None:
     assert out["unreachable"].startswith("llamaherd_error_context")
-    assert "cluster: there is no Ray at '127.0.0.1:1'" in out["unreachable"]
+    assert "`cluster`: there is no Ray at '127.0.0.1:1'" in out["unreachable"]
 
 
 @pytest.mark.long(reason="starts actors of Ray from R")

@@ -46,7 +46,7 @@ ADVICE = {
     "command line": "--split {}",
     "shards": 'split = "{}"',
     "Ray": "split='{}'",
-    "R": '`split = "{}"`',
+    "R": 'split = "{}"',
 }
 KEPT_BY_FILES = ("answer", "finish_reason")  # in addition to the fields of a schema
 
@@ -137,6 +137,7 @@ def in_python(columns: Columns, door: str) -> Columns:
 
     def told(value: Any) -> Any:
         if isinstance(value, str):
+            value = value.replace("`", "") if door == "R" else value
             for way in ("mean", "first"):
                 own, pythons = (ADVICE[each].format(way) for each in (door, "Ray"))
                 value = value.replace(f"by {own}", f"by {pythons}")

@@ -28,7 +28,7 @@ test_that("a model is requantized, and the report says how", {
   expect_output(print(report), "Kept", fixed = TRUE)
   expect_error(
     model_optimize(path, folder, types = "Q4_1"),
-    "types[1] is 'Q4_1', the type of the model itself",
+    "`types[1]` is 'Q4_1', the type of the model itself",
     fixed = TRUE,
     class = "llamaherd_error_argument"
   )
