@@ -134,7 +134,7 @@ def column(frame: object, name: str, argument: str) -> list[Any]:
             argument=argument,
         )
     if isinstance(frame, Mapping):
-        _length(frame)
+        _length(frame, argument)
         return [_or_none(value) for value in _as_list(frame[name])]
     return [_or_none(value) for value in _open(frame)[name].to_list()]
 
@@ -299,7 +299,7 @@ def _open(frame: object) -> Frame:
         ) from None
 
 
-def _length(frame: Mapping[str, Any]) -> int:
+def _length(frame: Mapping[str, Any], argument: str = "columns") -> int:
     lengths = {}
     for name, values in frame.items():
         column = _as_list(values) if isinstance(values, Categories) else values
@@ -314,7 +314,7 @@ def _length(frame: Mapping[str, Any]) -> int:
     if len(set(lengths.values())) > 1:
         counts = ", ".join(f"{name!r}: {n}" for name, n in lengths.items())
         raise ArgumentError(
-            f"must have the same number of rows, not {counts}", argument="columns"
+            f"must have the same number of rows, not {counts}", argument=argument
         )
     return next(iter(lengths.values()), 0)
 
@@ -362,7 +362,8 @@ def weights_of(
     """Return the survey weights of N texts, float64[N]."""
     if weights is None:
         raise ArgumentError(
-            "must be a column, or N numbers: the survey weights", argument="weights"
+            "must be a column, or a number for each text: the survey weights",
+            argument="weights",
         )
     numbers: object = weights
     if isinstance(weights, str):

@@ -18,7 +18,7 @@ from llamaherd.engine.core.phrases import (
     percents,
     verb,
 )
-from llamaherd.engine.core.words import call, setting
+from llamaherd.engine.core.words import call, name_of, setting
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -68,6 +68,7 @@ WORDS: dict[str, Any] = {
     "decimals": decimals,
     "enumeration": enumeration,
     "limits": limits,
+    "name_of": name_of,
     "part": part_of,
     "percent": percent,
     "percents": percents,

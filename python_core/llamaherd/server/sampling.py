@@ -225,7 +225,7 @@ def sampling_of(
             temperature=temperature_of(request.get("temperature", 1.0)),
             top_p=checks.real("top_p", request.get("top_p", 1.0), 0.0, 1.0),
             max_tokens=max_tokens,
-            stop=checks.stop_texts("stop", request.get("stop")),
+            stop=checks.some_texts("stop", request.get("stop")),
             seed=seed,
             logit_bias=_bias(request.get("logit_bias", {})),
             **form.settings,

@@ -97,7 +97,7 @@ def test_a_value_of_a_subclass_becomes_plain(value: Any, expected: Any) -> None:
 def test_checks_return_plain_values(text: str) -> None:
     assert type(checks.text("x", text)) is str
     assert type(checks.choice("x", text, ["yes", "no"])) is str
-    assert [type(item) for item in checks.stop_texts("x", [text])] == [str]
+    assert [type(item) for item in checks.some_texts("x", [text])] == [str]
     assert [type(item) for item in checks.prompt_list([text])] == [str]
     assert str(checks.path("x", text)) == "yes"
     params = SamplingParams(choices=[text, "no"], stop=[text], temperature=Odd(0.5))

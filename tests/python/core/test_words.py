@@ -23,12 +23,14 @@ if TYPE_CHECKING:
 
 _REST = "a number of tokens or a"
 _TOGETHER = "cannot be given together: the constraint decides where an answer ends"
+_DATA = {"text": ["a", "b", "c"], "label": ["x", "y", "x"]}
+_SAMPLE = lh.gold_sample(_DATA, 2, seed=1)
 # A call that fails, the message in Python, the message in R.
 _CASES: list[tuple[Callable[[], object], str, str]] = [
     (
         lambda: checks.flag("chat", 1),
         "chat must be true or false, not 1 (int)",
-        "`chat` must be true or false, not 1",
+        "`chat` must be TRUE or FALSE, not 1",
     ),
     (
         lambda: checks.text("system", None),
@@ -48,7 +50,7 @@ _CASES: list[tuple[Callable[[], object], str, str]] = [
     (
         lambda: SamplingParams(choices=3),  # type: ignore[arg-type]
         "choices must be a list of texts, not 3 (int)",
-        "`choices` must be a list of texts, not 3",
+        "`choices` must be a vector of texts, not 3",
     ),
     (
         lambda: SamplingParams(regex="a", min_tokens=2),
@@ -56,9 +58,29 @@ _CASES: list[tuple[Callable[[], object], str, str]] = [
         f"`min_tokens` and `regex` {_TOGETHER}",
     ),
     (
-        lambda: checks.stop_texts("stop", {"a": 1}),
+        lambda: checks.some_texts("stop", {"a": 1}),
         "stop must be a text or a list of texts, not {'a': 1} (dict)",
-        "`stop` must be a text or a list of texts, not a named list of length 1",
+        "`stop` must be a text or a vector of texts, not a named list of length 1",
+    ),
+    (
+        lambda: lh.gold_size(compare=0.1, error=1),
+        "error has no effect with compare: it is for measure='mae'",
+        '`error` has no effect with `compare`: it is for `measure = "mae"`',
+    ),
+    (
+        lambda: lh.validate({"label": ["a", "b"]}, [["a"]]),
+        "gold must have a code, or None, for each of 2 texts, not 1 of 'coder 1'",
+        "`gold` must have a code, or NA, for each of 2 texts, not 1 of 'coder 1'",
+    ),
+    (
+        lambda: lh.read_gold({"id": ["1"], "a": ["x"]}, _SAMPLE, coders=["b"]),
+        "coders: the data frame has no column 'b' (str) for codes",
+        '`coders`: the data frame has no column "b" for codes',
+    ),
+    (
+        lambda: lh.estimate(_DATA, _SAMPLE, prob="simple"),
+        "prob must not be given: gold has a design",
+        "`prob` must not be given: `gold` has a design",
     ),
     (
         lambda: checked_thinking("thinking", "on"),
@@ -143,5 +165,5 @@ class _Failing:
 def test_a_job_has_the_words_of_its_start() -> None:
     with spoken_in(R):
         job = Job(_Failing())
-    with pytest.raises(BadArgumentError, match=r"^chat must be true or false, not 1$"):
+    with pytest.raises(BadArgumentError, match=r"^chat must be TRUE or FALSE, not 1$"):
         job.results()

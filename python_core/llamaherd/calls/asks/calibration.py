@@ -134,9 +134,7 @@ class Calibration:
                 n=int(stored["n"]),
             )
         except DAMAGED as error:
-            raise ArgumentError(
-                f"is not a stored calibration: {error!r}", argument="text"
-            ) from error
+            raise ArgumentError("is not a stored calibration", argument="text") from error
         is_good = calibration.method in METHODS and all(
             0 <= p <= 1 for p in calibration.prior
         )

@@ -14,7 +14,7 @@ from llamaherd.engine.core import checks
 from llamaherd.engine.core.argument import Argument, Field
 from llamaherd.engine.core.errors import ArgumentError, ArgumentTypeError
 from llamaherd.engine.core.values import MAX_CHOICES
-from llamaherd.engine.core.words import name_of, setting
+from llamaherd.engine.core.words import name_of, setting, words
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -47,8 +47,8 @@ def checked_labels(labels: object) -> Labels:
     what = checks.no_list(labels)
     if what or is_text or not isinstance(labels, Collection):
         raise ArgumentTypeError(
-            "must be a list of texts, or a mapping from texts that the model reads "
-            f"to names, not {what or checks.shown(labels)}",
+            f"must be {words().many} of texts, or a mapping from texts that the model "
+            f"reads to names, not {what or checks.shown(labels)}",
             argument="labels",
         )
     pairs = (

@@ -92,7 +92,7 @@ def checked_evidence(name: Name, value: object) -> bool | dict[str, Any]:
         return rule
     if not isinstance(rule, Mapping):
         raise ArgumentTypeError(
-            f"must be true or false, or a quote such as {words().quote}, not "
+            f"must be {words().truth}, or a quote such as {words().quote}, not "
             f"{checks.shown(value)}",
             argument=name,
         )

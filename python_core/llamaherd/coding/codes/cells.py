@@ -17,6 +17,7 @@ import numpy as np
 from llamaherd.engine.core import checks
 from llamaherd.engine.core.errors import ArgumentTypeError
 from llamaherd.engine.core.plain import is_missing
+from llamaherd.engine.core.words import words
 
 if TYPE_CHECKING:
     from collections.abc import Set as AbstractSet
@@ -130,7 +131,7 @@ def numbers_of(values: object, argument: str) -> NDArray[np.float64]:
     is_single = getattr(values, "ndim", 1) == 0
     if what or is_other or is_single or not isinstance(values, Iterable):
         raise ArgumentTypeError(
-            f"must be a list of numbers, not {what or checks.shown(values)}",
+            f"must be {words().many} of numbers, not {what or checks.shown(values)}",
             argument=argument,
         )
     if isinstance(values, np.ndarray) and values.dtype.kind in "fiub":

@@ -104,7 +104,7 @@ def declare_labels() -> str:
     return (
         f"declare all labels ({words().argument('gold_sample', 'names')}, "
         f"{call('validate')} and functions of agreement an argument for labels or "
-        "levels, a categorical column its categories)"
+        f"levels, {words().categories})"
     )
 
 

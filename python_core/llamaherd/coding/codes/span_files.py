@@ -63,8 +63,8 @@ def marked_texts(
         lines = [line for line in content.split("\n") if line.strip()]
         rows = [_parsed(line, path, i) for i, line in enumerate(lines, 1)]
         return [_of_row(row, path, i, form, text) for i, row in enumerate(rows, 1)]
-    except (TypeError, KeyError, AttributeError, IndexError) as error:
-        raise _wrong(path, f"it is not in the expected format: {error!r}") from None
+    except (TypeError, KeyError, AttributeError, IndexError):
+        raise _wrong(path, "it is not in the expected format") from None
 
 
 def _parsed(text: str, path: Path, line: int | None = None) -> Any:  # noqa: ANN401 - JSON

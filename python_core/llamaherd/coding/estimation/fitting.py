@@ -19,7 +19,7 @@ from llamaherd.coding.statistics.sampling import TARGETS
 from llamaherd.coding.statistics.uncertainty import Spread
 from llamaherd.engine.core import checks
 from llamaherd.engine.core.errors import ArgumentError, ArgumentTypeError
-from llamaherd.engine.core.words import setting
+from llamaherd.engine.core.words import setting, words
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -65,7 +65,7 @@ class FitSettings:
         """Check the settings, and return them with each method once."""
         if isinstance(self.methods, str) or not self.methods:
             raise ArgumentTypeError(
-                f"must be a list of {', '.join(METHODS)}", argument="methods"
+                f"must be {words().many} of {', '.join(METHODS)}", argument="methods"
             )
         for method in self.methods:
             checks.choice("methods", method, METHODS)

@@ -30,6 +30,7 @@ from llamaherd.coding.statistics.uncertainty import mean
 from llamaherd.engine.core import checks
 from llamaherd.engine.core.caller import warn_notes
 from llamaherd.engine.core.errors import ArgumentError, ArgumentTypeError
+from llamaherd.engine.core.words import words
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -206,7 +207,8 @@ def _checked_features(features: object, embeddings: object) -> tuple[Feature, ..
     chosen = [features] if isinstance(features, str) else features
     if not isinstance(chosen, (list, tuple)) or not chosen:
         raise ArgumentTypeError(
-            f"must be a list of {', '.join(FEATURES)}, not {checks.shown(features)}",
+            f"must be {words().many} of {', '.join(FEATURES)}, not "
+            f"{checks.shown(features)}",
             argument="features",
         )
     for feature in chosen:

@@ -21,7 +21,7 @@ from llamaherd.engine.core import checks
 from llamaherd.engine.core.caller import warn_notes
 from llamaherd.engine.core.errors import ArgumentError
 from llamaherd.engine.core.phrases import count_of, percents
-from llamaherd.engine.core.words import setting, words
+from llamaherd.engine.core.words import name_of, setting, words
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Mapping, Sequence
@@ -172,7 +172,8 @@ def codes_of_texts(
     """Read a gold sample, or codes with probabilities from `prob`, for the kept texts."""
     if isinstance(gold, GoldSample):
         if prob is not None:
-            raise ArgumentError("must not be given: gold has a design", argument="prob")
+            problem = f"must not be given: {name_of('gold')} has a design"
+            raise ArgumentError(problem, argument="prob")
         if not len(kept):
             raise ArgumentError(
                 "no text has a value in all columns of the formula",
@@ -204,7 +205,7 @@ def _of_list(
     if len(codes) != n_texts:
         raise ArgumentError(
             f"must have {count_of(n_texts, 'code')}, one for each text and "
-            f"{words().constant(None)} for texts "
+            f"{words().missing} for texts "
             f"without one, not {len(codes)}",
             argument="gold",
             code="wrong_length",

@@ -31,7 +31,7 @@ from llamaherd.engine.core import checks
 from llamaherd.engine.core.caller import one_warning, warn_caller
 from llamaherd.engine.core.errors import ArgumentError, ArgumentTypeError
 from llamaherd.engine.core.phrases import count_of
-from llamaherd.engine.core.words import setting
+from llamaherd.engine.core.words import setting, words
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -230,7 +230,8 @@ def _checked_names(names: object, after: object) -> list[str]:
         )
     if isinstance(names, (str, Mapping)) or not isinstance(names, Iterable):
         raise ArgumentTypeError(
-            f"must be a list of labels, not {checks.shown(names)}", argument="names"
+            f"must be {words().many} of labels, not {checks.shown(names)}",
+            argument="names",
         )
     labels = [text_of(name) or "" for name in names]
     for i, name in enumerate(labels):
@@ -315,7 +316,7 @@ def _drawn(
         draw = sampling.draw_unequal(probs, rng)
         if len(draw.rows) != n:
             raise ArgumentError(
-                f"must sum to n = {n}, not to {len(draw.rows)}", argument="prob"
+                f"must sum to {setting('n', n)}, not to {len(draw.rows)}", argument="prob"
             )
         return draw, {"given": True}, False
     if kind in {"uncertainty", "weights"}:

@@ -327,9 +327,7 @@ def fields_of(text: str) -> dict[str, Any]:
         }
         checksum, form = stored["probs_sha256"], stored["llamaherd_gold"]
     except DAMAGED as error:
-        raise ArgumentError(
-            f"is not a stored gold sample: {error!r}", argument="text"
-        ) from error
+        raise ArgumentError("is not a stored gold sample", argument="text") from error
     if form != _FORMAT:
         raise ArgumentError(
             f"is a gold sample of another format, {form!r}", argument="text"

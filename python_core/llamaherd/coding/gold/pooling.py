@@ -36,7 +36,11 @@ def earlier_draw(after: GoldSample, texts: Population) -> tuple[GoldSample, Popu
         )
     known = texts.texts if texts.text_column is not None else None
     data = SampleRows.of(after, texts.frame, len(texts), texts=known, labels=texts.labels)
-    moved = replace(after.moved(current_rows(after, data)), all_ids=None)
+    try:
+        rows = current_rows(after, data)
+    except ArgumentError as error:
+        raise error.moved(argument="after") from None
+    moved = replace(after.moved(rows), all_ids=None)
     raw = f"{RAW}{texts.label_column}"
     if raw in frames.names(texts.frame):  # after recalibrate(): labels of the model
         column = frames.column(texts.frame, raw, "label")

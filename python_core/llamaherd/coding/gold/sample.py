@@ -333,9 +333,9 @@ class GoldSample:
         for name, flag in zip(_FLAGS, flags, strict=True):
             checks.flag(name, flag)
         check_uncompressed(checks.path("path", path))
-        if isinstance(coders, str):
-            coders = [coders]
-        names = list(coders) if coders is not None else self.coders or ["code"]
+        names = self.coders or ["code"]
+        if coders is not None:
+            names = list(checks.some_texts("coders", coders))
         for name in names:
             if not name or name in self.own_columns or names.count(name) > 1:
                 others = ", ".join(self.own_columns)

@@ -17,7 +17,7 @@ from llamaherd.engine.core import checks
 from llamaherd.engine.core.caller import one_warning, warn_caller
 from llamaherd.engine.core.errors import ArgumentError, BadArgumentError
 from llamaherd.engine.core.files import content_of, text_of_file
-from llamaherd.engine.core.words import words
+from llamaherd.engine.core.words import name_of, words
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Sequence
@@ -307,7 +307,7 @@ def _without_empty_ends(
                 code="wrong_length",
                 form="{problem}",
             )
-    return [line[:n] for line in lines]
+    return [[*line[:n], *[""] * (n - len(line))] for line in lines]
 
 
 def _begun(columns: Sequence[str], cells: Sequence[Mapping[str, str]]) -> list[str]:
@@ -336,8 +336,8 @@ def _chosen(sheet: str, coders: Sequence[str], columns: Sequence[str]) -> list[s
     for i, name in enumerate(coders):
         if name not in columns:
             raise ArgumentError(
-                f"coders: {sheet} has no column {checks.shown(name)} for codes"
-                f"{checks.meant(name, columns)}",
+                f"{name_of('coders')}: {sheet} has no column {checks.shown(name)} for "
+                f"codes{checks.meant(name, columns)}",
                 argument="coders",
                 place=(i,),
                 code="unknown_column",

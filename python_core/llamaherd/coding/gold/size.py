@@ -27,7 +27,7 @@ _LARGE = 20_000  # codes, from which on the textbook's number is exact
 _MANY = 100  # cases, such as wrong labels, expected among the codes: it is exact, too
 _MOST_ERROR = 1e12
 # What each argument is for: an interval, or a comparison of accuracies or of errors.
-_WIDTH, _ACCURACIES, _ERRORS = "width", "compare", "measure mae"
+_WIDTH, _ACCURACIES, _ERRORS = "width", "compare", "mae"
 _USES = {
     **dict.fromkeys(("share", "accuracy", "kappa", "population", "target"), (_WIDTH,)),
     **dict.fromkeys(("measure", "power", "candidates"), (_ACCURACIES, _ERRORS)),
@@ -334,10 +334,14 @@ def _check_use(arguments: Mapping[str, object]) -> None:
         is_given = arguments[name] != (gold_size.__kwdefaults__ or {})[name]
         if is_given and use not in uses:
             raise ArgumentError(
-                f"has no effect with {use}: it is for {uses[0]}",
+                f"has no effect with {_named(use)}: it is for {_named(uses[0])}",
                 argument=name,
                 code="conflict",
             )
+
+
+def _named(use: str) -> str:
+    return setting("measure", use) if use == _ERRORS else name_of(use)
 
 
 def _kappa(share: float, accuracy: float | None, kappa: float | None) -> float | None:
@@ -396,8 +400,8 @@ def _spread_of(error: float | None, correlation: float, spread: float | None) ->
     """Return the standard deviation of the differences of absolute errors."""
     if (error is None) == (spread is None):
         raise ArgumentError(
-            f"or {name_of('spread')} must be given for mae: the expected root mean "
-            "squared error of the codebooks, or the standard deviation of the "
+            f"or {name_of('spread')} must be given for {_named(_ERRORS)}: the expected "
+            "root mean squared error of the codebooks, or the standard deviation of the "
             "differences of their errors. Give one of the two",
             argument="error",
             code="missing",

@@ -35,6 +35,7 @@ from llamaherd.engine.core import checks
 from llamaherd.engine.core.argument import Argument
 from llamaherd.engine.core.errors import ArgumentError
 from llamaherd.engine.core.phrases import decimals, with_commas
+from llamaherd.engine.core.words import setting
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterable, Mapping, Sequence
@@ -235,7 +236,7 @@ def _allocated_sizes(
     sizes = np.array([int(allocation[name]) for name in names], dtype=np.int64)
     if sizes.sum() != n:
         raise ArgumentError(
-            f"must sum to n = {n}, not to {sizes.sum()}", argument="allocation"
+            f"must sum to {setting('n', n)}, not to {sizes.sum()}", argument="allocation"
         )
     return sizes
 

@@ -257,11 +257,13 @@ def in_one_form(
 
 
 def _of_columns(by_coder: Mapping[Any, Sequence[Any]], n: int) -> Codes:
+    if not by_coder:
+        raise ArgumentError("must have codes of people", argument="gold", code="missing")
     check_names(by_coder)
     for coder, column in by_coder.items():
         if len(column) != n:
             raise ArgumentError(
-                f"must have a code, or {words().constant(None)}, for each of "
+                f"must have a code, or {words().missing}, for each of "
                 f"{count_of(n, 'text')}, not {len(column)} of {coder!r}",
                 argument="gold",
             )

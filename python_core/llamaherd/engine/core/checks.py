@@ -148,7 +148,7 @@ def flag(name: Name, value: object) -> bool:
     value = plain(value)
     if not isinstance(value, bool):
         raise ArgumentTypeError(
-            f"must be true or false, not {shown(value)}", argument=name
+            f"must be {words().truth}, not {shown(value)}", argument=name
         )
     return value
 
@@ -215,7 +215,7 @@ def paths(name: str, value: object) -> list[Path]:
     what = no_list(value)
     if what or isinstance(value, (Mapping, bytes)) or not isinstance(value, Iterable):
         raise ArgumentTypeError(
-            f"must be a path or a list of paths, not {what or shown(value)}",
+            f"must be a path or {words().many} of paths, not {what or shown(value)}",
             argument=name,
         )
     where = argument_of(name)
@@ -258,8 +258,8 @@ def instance(
     return value
 
 
-def stop_texts(name: Name, value: object) -> tuple[str, ...]:
-    """Check stop texts: a str, a sequence of str, or None."""
+def some_texts(name: Name, value: object) -> tuple[str, ...]:
+    """Check a str, a sequence of str, or None."""
     if value is None:
         return ()
     value = column_as_list(value)
@@ -267,7 +267,7 @@ def stop_texts(name: Name, value: object) -> tuple[str, ...]:
         value = (value,)
     if not isinstance(value, (list, tuple)):
         raise ArgumentTypeError(
-            f"must be a text or a list of texts, not {shown(value)}",
+            f"must be a text or {words().many} of texts, not {shown(value)}",
             argument=name,
         )
     if len(value) > 1024:

@@ -374,6 +374,8 @@ def text_of_file(name: Name, path: Path, encoding: str = "utf-8-sig") -> str:
 def not_utf8(error: UnicodeDecodeError, remedy: str = "save it as UTF-8") -> str:
     """Describe where the content of a file is not in UTF-8, and what to do."""
     content, start = error.object, error.start
+    if content.startswith(b"PK\x03\x04"):
+        return f"a workbook or another archive, not a text: {remedy}"
     for beginning, program in _COMPRESSED.items():
         if content.startswith(beginning):
             return f"compressed by {program}: decompress it first"

@@ -197,9 +197,7 @@ def from_stored(
         result = make(fields)
         str(result)  # fails if a value has another type, or the measure is unknown
     except DAMAGED as error:
-        raise ArgumentError(
-            f"is not a stored {name}: {error!r}", argument="text"
-        ) from error
+        raise ArgumentError(f"is not a stored {name}", argument="text") from error
     if form != _FORMAT:
         raise ArgumentError(f"is a {name} of another format, {form!r}", argument="text")
     return result

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, TextIO
 
 from llamaherd.engine.core import checks
 from llamaherd.engine.core.errors import ArgumentTypeError
+from llamaherd.engine.core.words import words
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -163,7 +164,7 @@ def check_option(option: object) -> None:
     """Check the argument `progress` of a public function."""
     if not isinstance(option, bool) and not callable(option):
         raise ArgumentTypeError(
-            f"must be true or false, or a function, not {checks.shown(option)}",
+            f"must be {words().truth}, or a function, not {checks.shown(option)}",
             argument="progress",
         )
 

@@ -362,7 +362,7 @@ class SamplingParams(Options):
     )
     stop: str | Sequence[str] | None = option(
         Checked(
-            checks.stop_texts, {"anyOf": [_TEXT, {**_TEXTS, "maxItems": 1024}]}, "texts"
+            checks.some_texts, {"anyOf": [_TEXT, {**_TEXTS, "maxItems": 1024}]}, "texts"
         ),
         default=None,
         idle=(OF_CHOICES,),

@@ -14,6 +14,7 @@ from llamaherd.engine.core import checks
 from llamaherd.engine.core.argument import Argument, Id, argument_of
 from llamaherd.engine.core.errors import ArgumentError, ArgumentTypeError
 from llamaherd.engine.core.plain import DuplicateKeyError, plain_tree, read_json
+from llamaherd.engine.core.words import words
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -168,7 +169,7 @@ def checked_pattern(name: Name, value: object) -> str:
 
 def checked_breakers(name: str, breakers: object) -> tuple[str, ...]:
     """Return the texts that end a repetition."""
-    texts = checks.stop_texts(name, breakers)
+    texts = checks.some_texts(name, breakers)
     for i, text in enumerate(texts):
         _c_string(argument_of(name).at(i), text)
     return texts
@@ -197,7 +198,7 @@ def checked_choices(name: str, choices: object) -> _Texts:
     is_one = isinstance(choices, (str, bytes, bytearray, Mapping))
     if what or is_one or not isinstance(choices, Collection):
         raise ArgumentTypeError(
-            f"must be a list of texts, not {what or checks.shown(choices)}",
+            f"must be {words().many} of texts, not {what or checks.shown(choices)}",
             argument=name,
         )
     where = argument_of(name)
@@ -287,7 +288,8 @@ def checked_tokens(name: str, tokens: object) -> tuple[int, ...]:
         tokens, Collection
     ):
         raise ArgumentTypeError(
-            f"must be a list of token ids, not {checks.shown(tokens)}", argument=name
+            f"must be {words().many} of token ids, not {checks.shown(tokens)}",
+            argument=name,
         )
     where = argument_of(name)
     ids = {_checked_token(where.at(i), token) for i, token in enumerate(tokens)}

@@ -32,6 +32,10 @@ class LanguageTerms:
         thinking: Settings of a thought, with their article.
         markers: Settings of a thought with markers that the caller gives.
         frame: A table of data in memory, without an article.
+        truth: The two values of a flag.
+        missing: The value of a cell without a value.
+        many: Several values in an argument, with an article.
+        categories: Advice to declare the values of a column.
         functions: Pairs of the name of a function, and of what does its work here, if
             this differs.
         elsewhere: Words after a function that nothing here does the work of.
@@ -49,6 +53,10 @@ class LanguageTerms:
     markers: str
     template: str
     frame: str = "data frame"
+    truth: str = "true or false"
+    many: str = "a list"
+    missing: str = "None"
+    categories: str = "a categorical column its categories"
     let_code: str = (
         "write it to a file, let people code it, and read the file with read_gold()"
     )
@@ -154,6 +162,10 @@ R = _R(
     thinking="a thinking()",
     markers="thinking(start =, end =)",
     template=_TEMPLATE.format("`chat`", "`template`"),
+    truth="TRUE or FALSE",
+    many="a vector",
+    missing="NA",
+    categories="a factor its levels",
     functions=(
         ("annotate", "annotate_texts()"),
         ("start_server", "server_start()"),

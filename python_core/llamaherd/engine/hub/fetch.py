@@ -16,6 +16,7 @@ from llamaherd.engine.core.errors import (
     ModelLoadError,
 )
 from llamaherd.engine.core.files import sha256_of
+from llamaherd.engine.core.words import name_of
 from llamaherd.engine.hub import cache, repository
 from llamaherd.engine.hub.cache import ollama_path
 from llamaherd.engine.hub.progress import (
@@ -211,8 +212,8 @@ def _local(path: Path, options: FetchOptions, name: str) -> Path:
     cached = sorted({model.name for model in cache.list_cached_models(options.cache)})
     hint = f"; in the cache are {', '.join(cached[:5])}" if cached else ""
     raise ModelLoadError(
-        f'{name} names {kind}: "{path}". The working directory is "{Path.cwd()}"{hint}. '
-        'To download a model: "hf:owner/repo" or "https://..."'
+        f'{name_of(name)} names {kind}: "{path}". The working directory is '
+        f'"{Path.cwd()}"{hint}. To download a model: "hf:owner/repo" or "https://..."'
     )
 
 

@@ -153,7 +153,7 @@ def test_probabilities_that_are_given() -> None:
     found = sample(prob=probs)
     assert found.all_probs == pytest.approx(probs)
     assert found.design["kind"] == "given"
-    with pytest.raises(ValueError, match="prob must sum to n = 21, not to 20"):
+    with pytest.raises(ValueError, match="prob must sum to n=21, not to 20"):
         sample(prob=probs, n=21)
     with pytest.raises(ValueError, match="prob must have 60 values"):
         sample(prob=[0.5] * 40)

@@ -14,7 +14,7 @@ import polars as pl
 import pyarrow as pa
 import pytest
 from llamaherd import _r
-from llamaherd.engine.core.errors import ArgumentError
+from llamaherd.engine.core.errors import ArgumentError, ArgumentTypeError
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -402,11 +402,44 @@ def test_a_compressed_sheet_is_refused(tmp_path: Path, suffix: str) -> None:
 def test_a_damaged_sidecar_is_named(tmp_path: Path) -> None:
     path = sheet(tmp_path, ["yes"])
     (tmp_path / "gold.csv.json").write_text("{}")
-    with pytest.raises(ArgumentError, match=r"gold\.csv\.json: path is not a stored"):
+    with pytest.raises(ArgumentError, match=r"\.json: path is not a stored gold sample$"):
         lh.read_gold(path)
     (tmp_path / "gold.csv.json").write_bytes(b"{\xf6}")
     with pytest.raises(ArgumentError, match=r"path: .*json. is not in UTF-8: byte"):
         lh.read_gold(path)
+
+
+def test_rows_that_are_cut_have_empty_cells(tmp_path: Path) -> None:
+    gold = sample()
+    whole, cut = gold.ids[:2]
+    path = raw(tmp_path / "gold.csv", "id,note,ann", [f"{whole},,yes", cut])
+    with pytest.warns(UserWarning, match="have no row"):
+        codes = lh.read_gold(path, gold).codes
+    assert codes[0][:2] == ["yes", None]
+
+
+def test_a_workbook_is_no_sheet(tmp_path: Path) -> None:
+    path = tmp_path / "gold.xlsx"
+    path.write_bytes(b"PK\x03\x04\x14\x00\xff\xfe")
+    with pytest.raises(ArgumentError, match="is a workbook or another archive"):
+        lh.read_gold(path, sample())
+
+
+@pytest.mark.parametrize("coders", [5, [5], {"a": 1}])
+def test_coders_are_texts(tmp_path: Path, coders: Any) -> None:
+    with pytest.raises(ArgumentTypeError, match=r"^coders(\[0\])? must be a text"):
+        sample().write(tmp_path / "gold.csv", coders=coders)
+
+
+def test_errors_name_the_argument_that_was_given() -> None:
+    data = {"text": ["a", "b", "c"], "label": ["x", "y", "x"]}
+    gold = lh.gold_sample(data, 1, seed=1)
+    with pytest.raises(ArgumentError, match=r"^after was drawn from other data"):
+        lh.gold_sample({"text": ["a"], "label": ["x"]}, 1, after=gold)
+    with pytest.raises(ArgumentError, match=r"^gold must have the same number of rows"):
+        lh.validate(data, {"ann": ["x"] * 3, "bo": ["x"]})
+    with pytest.raises(ArgumentError, match="^gold must have codes of people"):
+        lh.validate({"label": []}, {})
 
 
 def test_one_coder_may_be_named_alone(tmp_path: Path) -> None:

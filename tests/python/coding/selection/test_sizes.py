@@ -83,9 +83,9 @@ def test_spread_of_numbers_is_that_of_the_differences() -> None:
 
 
 def test_sizes_of_numbers_refused() -> None:
-    with pytest.raises(ValueError, match="error or spread must be given for mae"):
+    with pytest.raises(ValueError, match="or spread must be given for measure='mae'"):
         gold_size(compare=0.2, measure="mae")
-    with pytest.raises(ValueError, match="no effect with compare: it is for measure mae"):
+    with pytest.raises(ValueError, match="with compare: it is for measure='mae'"):
         gold_size(compare=0.2, spread=1)  # type: ignore[call-overload]
     with pytest.raises(ValueError, match="measure must be one of 'accuracy', 'mae', not"):
         gold_size(compare=0.1, measure="rmse", spread=1)  # type: ignore[call-overload]
@@ -105,7 +105,7 @@ def test_sizes_of_numbers_refused() -> None:
         ({"compare": 0.1, "target": "texts"}, "target has no effect with compare"),
         (
             {"compare": 0.1, "measure": "mae", "error": 1, "differ": 0.1},
-            "differ has no effect with measure mae: it is for compare",
+            "differ has no effect with measure='mae': it is for compare",
         ),
         (
             {"compare": 0.1, "measure": "mae", "spread": 1, "correlation": 0.2},
