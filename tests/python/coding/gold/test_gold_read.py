@@ -438,7 +438,7 @@ def test_errors_name_the_argument_that_was_given() -> None:
         lh.gold_sample({"text": ["a"], "label": ["x"]}, 1, after=gold)
     with pytest.raises(ArgumentError, match=r"^gold must have the same number of rows"):
         lh.validate(data, {"ann": ["x"] * 3, "bo": ["x"]})
-    with pytest.raises(ArgumentError, match="^gold must have codes of people"):
+    with pytest.raises(ArgumentError, match=r"^gold must have codes of people"):
         lh.validate({"label": []}, {})
 
 
