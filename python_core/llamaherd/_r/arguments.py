@@ -73,8 +73,8 @@ def converted(value: Any) -> Any:  # noqa: ANN401 - any argument
 
 def read(value: Any) -> Any:  # noqa: ANN401 - any argument
     """Return an argument like `converted`, but only seeds become whole numbers."""
-    if isinstance(value, list):
-        return [read(item) for item in value]
+    if isinstance(value, list) and all(_is_tagged(item) for item in value):
+        return [converted(item) for item in value]
     if not isinstance(value, dict):
         return value
     if _CLASS in value:
@@ -83,6 +83,10 @@ def read(value: Any) -> Any:  # noqa: ANN401 - any argument
         name: converted(field) if name == "seed" else read(field)
         for name, field in value.items()
     }
+
+
+def _is_tagged(value: object) -> bool:
+    return isinstance(value, dict) and _CLASS in value
 
 
 def by_name(argument: str, values: Any) -> dict[str, Any]:  # noqa: ANN401 - checked here

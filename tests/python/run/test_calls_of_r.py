@@ -11,7 +11,7 @@ import llamaherd as lh
 import numpy as np
 import pytest
 from llamaherd import _r
-from llamaherd._r import forms, functions, jobs
+from llamaherd._r import arguments, forms, functions, jobs
 from llamaherd._r.arguments import converted
 from llamaherd._r.boundary import clean, form_of
 from llamaherd.engine.core.keeping import keep
@@ -416,3 +416,10 @@ def test_no_interrupt_reaches_a_thread_that_has_ended() -> None:
         results = job.results()
         assert results == 3 or isinstance(results, jobs.Ended)
     wait_until(lambda: work._thread is None)
+
+
+def test_several_results_of_r_are_read() -> None:
+    stored = {".class": "stored", "content": '{"title": "a"}', "title": "b"}
+    read = arguments.read({"estimates": [stored, stored]})["estimates"]
+    assert [each.content for each in read] == [{"title": "b"}] * 2
+    assert arguments.read([1.0, {"a": 1.0}]) == [1.0, {"a": 1.0}]
