@@ -209,7 +209,7 @@ def test_a_key_that_occurs_twice_is_named(text: str, key: str) -> None:
 
 
 def test_a_path_has_no_nul() -> None:
-    with pytest.raises(ArgumentError, match="path must have no NUL character"):
+    with pytest.raises(ArgumentError, match="path must not contain a NUL character"):
         checks.path("path", "a\0b")
 
 

@@ -170,7 +170,7 @@ def not_blank(name: Name, value: object) -> str:
     if not checked.strip():
         raise ArgumentError("must not be empty", argument=name, code="empty")
     if "\0" in checked:
-        raise ArgumentError("must have no NUL character", argument=name)
+        raise ArgumentError("must not contain a NUL character", argument=name)
     return checked
 
 
@@ -204,7 +204,7 @@ def path(name: Name, value: object) -> Path:
         )
     file = plain(os.fsdecode(value))
     if "\0" in file:
-        raise ArgumentError("must have no NUL character", argument=name)
+        raise ArgumentError("must not contain a NUL character", argument=name)
     return Path(file)
 
 
