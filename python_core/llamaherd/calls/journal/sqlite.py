@@ -193,20 +193,20 @@ def problem_of_format(
     db: sqlite3.Connection, what: str, schema: str, *, application: int, version: int
 ) -> str | None:
     """Return why a database has another format, "" if it has this, None if it is new."""
-    found = [
+    application_of_file, version_of_file, n_tables = (
         db.execute(query).fetchone()[0]
         for query in (
             "PRAGMA application_id",
             "PRAGMA user_version",
             "SELECT count(*) FROM sqlite_master",
         )
-    ]
-    if not any(found):
+    )
+    if not (application_of_file or version_of_file or n_tables):
         return None
-    if found[0] != application:
+    if application_of_file != application:
         return "it is an SQLite file of another program"
-    if found[1] != version:
-        return f"it has format {found[1]}, and this version of llamaherd {version}"
+    if version_of_file != version:
+        return f"it has format {version_of_file}, and this version of llamaherd {version}"
     return problem_of_schema(db, what, schema)
 
 

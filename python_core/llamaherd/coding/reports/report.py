@@ -230,8 +230,8 @@ def _estimates(results: EstimatesGiven) -> list[dict[str, Any]]:
                 argument=name,
             )
     return [
-        each.content if isinstance(each, Stored) else each.to_dict(title)
-        for _, title, each in titled
+        estimates.content if isinstance(estimates, Stored) else estimates.to_dict(title)
+        for _, title, estimates in titled
     ]
 
 

@@ -169,9 +169,14 @@ def not_blank(name: Name, value: object) -> str:
     checked = text(name, value)
     if not checked.strip():
         raise ArgumentError("must not be empty", argument=name, code="empty")
-    if "\0" in checked:
+    return without_nul(name, checked)
+
+
+def without_nul(name: Name, text: str) -> str:
+    """Check that a text has no NUL character, at which C ends texts; return the text."""
+    if "\0" in text:
         raise ArgumentError("must not contain a NUL character", argument=name)
-    return checked
+    return text
 
 
 def unicode_problem(text: str) -> str:
@@ -202,10 +207,7 @@ def path(name: Name, value: object) -> Path:
         raise ArgumentError(
             "must be a path, not an empty text", argument=name, code="empty"
         )
-    file = plain(os.fsdecode(value))
-    if "\0" in file:
-        raise ArgumentError("must not contain a NUL character", argument=name)
-    return Path(file)
+    return Path(without_nul(name, plain(os.fsdecode(value))))
 
 
 def paths(name: str, value: object) -> list[Path]:

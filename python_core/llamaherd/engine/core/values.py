@@ -153,10 +153,7 @@ MAX_SCHEMA = 2_000_000  # characters, see also capi_shim/constraint/llguidance.c
 
 
 def _c_string(name: Name, value: object) -> str:
-    text = checks.text(name, value)
-    if "\0" in text:
-        raise ArgumentError("must not contain a NUL character", argument=name)
-    return text
+    return checks.without_nul(name, checks.text(name, value))
 
 
 def checked_pattern(name: Name, value: object) -> str:

@@ -95,8 +95,8 @@ class ModelStore:
         default_name = next(iter(self._of_name))
         if requested is None:
             return default_name
-        own = name_among(requested, self._of_name)
-        return default_name if own is None and self._any_model else own
+        name = name_among(requested, self._of_name)
+        return default_name if name is None and self._any_model else name
 
     def identity(self, requested: str | None, endpoint: str) -> str | None:
         """Return the identity of the model that answers requests; safe on any thread.
