@@ -60,7 +60,13 @@ import numpy as np
 from llamaherd.coding.statistics.dsl import bread_at, centred
 from llamaherd.coding.statistics.intervals import ENOUGH, kish_n
 from llamaherd.coding.statistics.regression import means, scores
-from llamaherd.coding.statistics.uncertainty import OTHER_KIND, Cases, Spread, unseen_case
+from llamaherd.coding.statistics.uncertainty import (
+    OTHER_KIND,
+    Cases,
+    Spread,
+    skewness_noise,
+    unseen_case,
+)
 
 if TYPE_CHECKING:
     from llamaherd.coding.statistics.dsl import Problem
@@ -95,8 +101,11 @@ class Influences:
             problem=problem, lam=lam, theta=theta, slopes=np.asarray(inverse @ ways.T)
         )
 
-    def moments(self) -> tuple[Floats, Floats, Floats]:
-        """Return third central moments, covariances with the variance, and variances."""
+    def moments(self) -> tuple[Floats, Floats, Floats, Floats]:
+        """Return third moments, covariances with the variance, variances, and noise.
+
+        The noise is that of the third moments; see `skewness_noise`.
+        """
         problem, v = self.problem, self.problem.survey[:, None]
         by_code = scores(problem.kind, problem.x, problem.y, self.theta)
         by_code = by_code * v[problem.rows]
@@ -107,21 +116,25 @@ class Influences:
         if problem.clusters is not None:
             sums = problem.summed(hat @ self.slopes, change / problem.probs[:, None])
             third = np.asarray((sums**3).sum(axis=0))
-            return third, third, np.asarray((sums**2).sum(axis=0))
+            variance = np.asarray((sums**2).sum(axis=0))
+            return third, third, variance, skewness_noise(sums)
         scale, left = problem.drawn_terms
         drawn, left = change * scale[:, None], left[:, None]
         if problem.strata is not None:
             strata, outside = problem.strata, problem.outside
             drawn, _ = centred(drawn, left[:, 0], strata, outside)
         third = (left * (2 * left - 1) * drawn**3).sum(axis=0)
-        variance = (left * drawn**2).sum(axis=0)
+        squares = left * drawn**2
         if problem.target == "texts":
-            return third, (left**2 * drawn**3).sum(axis=0), variance
+            joint = (left**2 * drawn**3).sum(axis=0)
+            noise = skewness_noise(np.sqrt(left) * drawn)
+            return third, joint, squares.sum(axis=0), noise
         probs = problem.probs[:, None]
         third = third + (by_code**3 / probs + 3 * by_code * left * drawn**2).sum(axis=0)
-        squares = by_code**2 / probs + left * drawn**2
-        joint = ((by_code + left * drawn) * squares).sum(axis=0)
-        return third, joint, variance + (by_code**2 / probs).sum(axis=0)
+        squares += by_code**2 / probs
+        moves = by_code + left * drawn
+        noise = skewness_noise(np.sign(moves) * np.sqrt(squares))
+        return third, (moves * squares).sum(axis=0), squares.sum(axis=0), noise
 
     def freedom(self, n_fitted: float | Floats) -> Floats:
         """Return degrees of freedom, float64[q]; a mean has 1 fitted parameter."""
@@ -240,13 +253,14 @@ class Influences:
         level: float,
     ) -> Spread:
         """Return the variability of the estimates."""
-        third, joint, _ = self.moments()
+        third, joint, _, noise = self.moments()
         known = float(self._counts_events)
         return Spread(
             variance=covariance,
             third=known * third,
             joint=known * joint,
             df=self.freedom(n_fitted),
+            noise=noise,
             cases=self.cases(ends, level),
         )
 
@@ -272,7 +286,7 @@ class Influences:
         n[: self.problem.x.shape[1]] = (self.problem.x != 0).sum(axis=0)
         if len(np.unique(self.problem.y)) <= _BINARY or self.problem.kind == "logit":
             return np.full(len(n), np.nan)
-        third, _, variance = self.moments()
+        third, _, variance, _ = self.moments()
         has_variance = variance > 1e-300
         skew = third / np.where(has_variance, variance, 1.0) ** 1.5
         small = n * (n - 1) / np.maximum(n - 2, 1) ** 2

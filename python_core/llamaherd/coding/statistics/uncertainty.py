@@ -17,6 +17,17 @@ k of cases seen, f = 1 - k / 5: with five cases nothing is added. Cases are coun
 cases of the greatest weight, sum of their squared influences / u^2, so that many cases of
 a small stratum do not hide that a large stratum showed none. The limit that is farther
 from the estimate is used. On the short side of a skewed estimate the shift s fades, too.
+
+M comes from the same cases as the estimate, so that s is too large where the estimate is
+too far off. On the short side s is therefore reduced, at most to 0, by twice its expected
+error at the limit,
+
+    2 t (1 + 2 t^2) / 6 sqrt(V) (b - a^2 - 1) / n,
+
+with the skewness a and the kurtosis b of the n influences. It is 0 for a share, whose
+skewness follows from the share itself (Pearson: b >= a^2 + 1, equal for two values), and
+large if a few cases of great weight, or cases of both signs, determine M.
+
 A case that may move an estimate to either side, as on a slope, has a smaller mean than u
 and adds the variance of its part on each side.
 
@@ -105,13 +116,14 @@ class Spread:
     third: Floats  # float64[q], third central moments
     joint: Floats  # float64[q], covariances of estimates with their estimated variances
     df: Floats  # float64[q], degrees of freedom of the variances
+    noise: Floats  # float64[q], see `skewness_noise`
     cases: tuple[Cases, ...] = ()  # Unseen cases of each kind
 
     @classmethod
     def symmetric(cls, variance: Floats, df: Floats) -> Spread:
         """Return the variability of estimates with t intervals and no unseen case."""
         zeros = np.zeros(len(variance))
-        return cls(variance=variance, third=zeros, joint=zeros, df=df)
+        return cls(variance=variance, third=zeros, joint=zeros, df=df, noise=zeros)
 
     def limits(self, values: Floats, level: float) -> tuple[Floats, Floats, Floats]:
         """Return lower limits, upper limits and standard errors, float64[q] each.
@@ -126,6 +138,7 @@ class Spread:
         skew = moment / (1 + 2 * t**2) / np.where(v > _NONE, v, 1.0) ** 1.5
         skew = np.where(v > _NONE, np.clip(skew, -_MOST_SKEW, _MOST_SKEW), 0.0)
         shift = (1 + 2 * t**2) / 6 * skew * root
+        error = 2 * t * (1 + 2 * t**2) / 6 * self.noise * root
         distances = []
         for sign in (-1, 1):
             moved = [kind.moved(sign) for kind in self.cases]
@@ -133,7 +146,9 @@ class Spread:
             more = sum((variance for _, variance in moved), np.zeros(len(v)))
             fade = _most_faded(self.cases, sign, len(v))
             short = _most_faded(self.cases, -sign, len(v))
-            skew_shift = sign * shift * np.where(sign * shift < 0, 1 - short, 1.0)
+            skew_shift = sign * shift
+            reduced = np.minimum(skew_shift * (1 - short) + error, 0.0)
+            skew_shift = np.where(skew_shift < 0, reduced, skew_shift)
             unseen = skew_shift * (1 - fade) + far + t * np.sqrt(v + more)
             distances.append(np.maximum(skew_shift + t * root, unseen))
         is_wide = np.any(
@@ -142,6 +157,18 @@ class Spread:
         half = np.where(np.isfinite(t), (distances[0] + distances[1]) / (2 * t), root)
         errors = np.where(is_wide, np.maximum(root, half), root)
         return values - distances[0], values + distances[1], errors
+
+
+def skewness_noise(terms: Floats) -> Floats:
+    """Return (kurtosis - skewness^2 - 1) / n of n differences from means, float64[n, q].
+
+    It is 0 for terms with two values, and 0 without a variance.
+    """
+    size = np.sqrt((terms**2).sum(axis=0))
+    relative = terms / np.where(size > 0, size, 1.0)
+    kurtosis, skewness = (relative**4).sum(axis=0), (relative**3).sum(axis=0)
+    noise = kurtosis - skewness**2 - 1 / max(len(terms), 1)
+    return np.where(size > 0, np.maximum(noise, 0.0), 0.0)
 
 
 def _most_faded(cases: Sequence[Cases], sign: int, q: int) -> Floats:
@@ -247,7 +274,7 @@ class UnitStatistic:
         n, w = len(self.slopes), self.weights
         if n < 2 or math.isnan(self.value):
             return (math.nan, math.nan)
-        variance, third, n_strata = self._moments
+        variance, third, noise, n_strata = self._moments
         usual, lowest, highest = self._edges
         gaps = w * (self.slopes - usual)
         kinds = [
@@ -265,6 +292,7 @@ class UnitStatistic:
             third=moment,
             joint=moment,
             df=np.array([df if self.df is None else self.df]),
+            noise=np.array([noise]),
             cases=tuple(
                 Cases.of(
                     np.array([size]),
@@ -284,8 +312,8 @@ class UnitStatistic:
         return Measure(value=self.value, low=low, high=high, n=len(self.weights))
 
     @property
-    def _moments(self) -> tuple[float, float, int]:
-        """Variance, third central moment, and number of strata of two units or more.
+    def _moments(self) -> tuple[float, float, float, int]:
+        """Variance, third moment, its noise, and number of strata of two units or more.
 
         Strata of a single unit are merged, a single one with the largest stratum.
         """
@@ -305,6 +333,7 @@ class UnitStatistic:
         return (
             float((unbiased * away**2).sum()),
             float((unbiased * away**3).sum()),
+            float(skewness_noise(away[:, None])[0]),
             len(sizes),
         )
 

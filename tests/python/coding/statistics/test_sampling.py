@@ -10,6 +10,7 @@ import pytest
 from llamaherd.coding.estimation.estimate import estimate
 from llamaherd.coding.gold.size import gold_size
 from llamaherd.coding.statistics import dsl, sampling
+from scipy.stats import hypergeom
 from simulated_texts import by_dsl, by_gold
 
 DRAWS = 2500
@@ -173,16 +174,22 @@ def test_estimates_have_the_width_that_was_planned(share: float) -> None:
     rng = np.random.default_rng(8)
     error = (1 - kappa) * share * (1 - share)
     cells = [1 - share - error, error, error, share - error]
-    counts = np.round(np.cumsum([0, *cells]) * n_texts).astype(int)
-    code = np.repeat([0, 0, 1, 1], np.diff(counts))
-    label = np.repeat([0, 1, 0, 1], np.diff(counts))
+    starts = np.round(np.cumsum([0, *cells]) * n_texts).astype(int)
+    sizes = np.diff(starts)
+    code, label = np.repeat([0, 0, 1, 1], sizes), np.repeat([0, 1, 0, 1], sizes)
+    quantiles = (np.arange(25) + 0.5) / 25
     widths: dict[str, list[float]] = {"gold": [], "dsl": [], "ppi": []}
     for method, found in widths.items():
         n = getattr(size, method)
-        for _ in range(25):
+        # Samples have all numbers of errors, and of codes 1, as often as by chance.
+        false, missed, right = (
+            hypergeom.ppf(rng.permutation(quantiles), n_texts, m, n) for m in sizes[1:]
+        )
+        for of_cells in np.transpose([n - false - missed - right, false, missed, right]):
             codes: list[int | None] = [None] * n_texts
-            for row in rng.choice(n_texts, n, replace=False):
-                codes[row] = int(code[row])
+            for start, m, drawn in zip(starts, sizes, of_cells.astype(int), strict=False):
+                for row in start + rng.choice(m, drawn, replace=False):
+                    codes[row] = int(code[row])
             (row,) = estimate(
                 {"label": label.tolist()},
                 codes,

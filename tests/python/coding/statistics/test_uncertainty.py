@@ -6,7 +6,12 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from llamaherd.coding.statistics.uncertainty import Cases, Spread, heaviest
+from llamaherd.coding.statistics.uncertainty import (
+    Cases,
+    Spread,
+    heaviest,
+    skewness_noise,
+)
 from scipy import stats
 
 
@@ -23,6 +28,7 @@ def shares_of(n: int, drawn: float = 0.0) -> tuple[np.ndarray, np.ndarray]:
         third=(1 - 2 * drawn) * third,
         joint=left * third,
         df=np.full(n + 1, n - 1.0),
+        noise=skewness_noise(np.where(np.arange(n)[:, None] < k, 1 - p, -p) / n),
         cases=(
             Cases.of((1 - p) / n, (1 - p) / n, k * ((1 - p) / n) ** 2),
             Cases.of(p / n, -p / n, (n - k) * (p / n) ** 2),
@@ -84,3 +90,29 @@ def test_one_text_that_is_hardly_ever_drawn_does_not_decide() -> None:
     probs = np.array([1e-6, *[0.1] * 1000])
     assert heaviest(1 / probs, probs, 0.95) == pytest.approx(10, rel=0.03)
     assert heaviest(np.zeros(0), np.zeros(0), 0.95) == 0
+
+
+def test_skewness_is_known_for_a_share_and_noisy_for_errors_of_both_signs() -> None:
+    n = 1000
+    errors = np.zeros((n, 3))
+    errors[:20, 0] = 1  # of one sign and size
+    errors[:10, 1], errors[10:20, 1] = 1, -1
+    errors[:16, 2], errors[16:20, 2] = 1, 4  # of two weights
+    share, signs, weights = skewness_noise(errors - errors.mean(axis=0))
+    assert share == pytest.approx(0, abs=1e-12)
+    assert signs == pytest.approx(1 / 20, rel=0.1)
+    assert 0.1 < signs / weights < 10
+
+
+def test_a_noisy_skewness_does_not_shorten_the_short_side() -> None:
+    plain = Spread.symmetric(np.ones(2), np.full(2, 99.0))
+    moment = np.array([0.2, -0.2])
+    skewed = replace(plain, third=moment, joint=moment)
+    noisy = replace(skewed, noise=np.full(2, 0.5))
+    low, high, _ = plain.limits(np.zeros(2), 0.95)
+    short_low, short_high, _ = skewed.limits(np.zeros(2), 0.95)
+    noisy_low, noisy_high, _ = noisy.limits(np.zeros(2), 0.95)
+    assert short_low[0] > low[0] == noisy_low[0]
+    assert short_high[1] < high[1] == noisy_high[1]
+    assert noisy_high[0] == short_high[0] > high[0]
+    assert noisy_low[1] == short_low[1] < low[1]
