@@ -30,7 +30,7 @@ from llamaherd.calls.asks.options import (
     ScoreOptions,
 )
 from llamaherd.engine.core.declaration import REQUIRED, options_of
-from llamaherd.engine.core.sampling import SamplingParams
+from llamaherd.engine.core.sampling import PER_PROMPT, SamplingParams
 from llamaherd.engine.core.values import Real, Whole
 
 if TYPE_CHECKING:
@@ -65,8 +65,9 @@ _OF_EACH = {
     "regex": "str | Sequence[str | None] | None",
     "grammar": "str | Sequence[str | None] | None",
     "choices": "Collection[str] | Sequence[Collection[str] | None] | None",
+    "quote_from": "str | Sequence[str | None] | None",
 }
-
+assert set(_OF_EACH) == set(PER_PROMPT)
 
 # Bases of these classes: the fields that all classes of a list declare alike, and that no
 # base before it has.

@@ -25,9 +25,27 @@ def prompts_of_all_kinds(context: lh.Context, frame: pd.DataFrame) -> None:
         context, (str(i) for i in range(3)), choices=[["a"], ["b"], None]
     )
     lh.generate_parallel(context, [[{"role": "user", "content": "hi"}]], chat=True)
+    out = lh.generate_parallel(
+        context, ["a", None], schema=Review, quote_from=["a", None], max_tokens=4
+    )
+    assert_type(out.parsed, list[Review | None])
     lh.classify_parallel(context, frame["text"], ["good", "bad"])
     lh.perplexity(context, ["a", None])
     lh.embed_parallel(context.model, frame["text"])
+
+
+class OutOfTimeError(Exception):
+    """An error of the user, which gets the finished results."""
+
+    results: lh.Results
+
+
+def unfinished(context: lh.Context) -> lh.Results:
+    """Results are in the exception that ended a call."""
+    try:
+        return lh.generate_parallel(context, ["a"])
+    except (lh.Interrupted, OutOfTimeError) as error:
+        return error.results
 
 
 def schemas(context: lh.Context) -> None:

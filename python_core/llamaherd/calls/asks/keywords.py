@@ -52,7 +52,6 @@ class _Sampling(TypedDict, total=False):
     mirostat_tau: float
     mirostat_eta: float
     logit_bias: Mapping[int, float] | Sequence[tuple[int, float]]
-    quote_from: str | None
     ignore_eos: bool
     min_tokens: int
     stop_token_ids: Collection[int]
@@ -65,6 +64,7 @@ class _Constraints(TypedDict, total=False):
     regex: str | None
     grammar: str | None
     choices: Collection[str] | None
+    quote_from: str | None
 
 
 class _Rendering(TypedDict, total=False):
@@ -107,6 +107,7 @@ class GenerateRest(_Sampling, _Rendering, _Answers, _Prompts, _Call, total=False
     regex: str | Sequence[str | None] | None
     grammar: str | Sequence[str | None] | None
     choices: Collection[str] | Sequence[Collection[str] | None] | None
+    quote_from: str | Sequence[str | None] | None
 
 
 class GenerateSettings(GenerateRest, total=False):
