@@ -67,7 +67,6 @@ _OF_EACH = {
     "choices": "Collection[str] | Sequence[Collection[str] | None] | None",
     "quote_from": "str | Sequence[str | None] | None",
 }
-assert set(_OF_EACH) == set(PER_PROMPT)
 
 # Bases of these classes: the fields that all classes of a list declare alike, and that no
 # base before it has.
@@ -149,7 +148,8 @@ def keywords() -> str:
 
 def _types(options: type[Options], interface: str, *, of_prompts: bool) -> dict[str, str]:
     """Return the type of each keyword argument, by name."""
-    own = _OF_EACH if of_prompts else {} if interface == "many" else _OF_ONE
+    of_each = {name: _OF_EACH[name] for name in PER_PROMPT}
+    own = of_each if of_prompts else {} if interface == "many" else _OF_ONE
     return {
         each.name: own.get(each.name, each.type)
         for each in options_of(options, interface).values()
