@@ -68,10 +68,12 @@ void check_library() {
 void check_process() {
   check_library();
   if (!is_refused) return;
-  throw Error(LH_FORKED,
-              "this process was forked from one that has loaded a model, and the "
-              "compute threads were not copied: load the model in each process, and "
-              "start new processes instead of forking them");
+  throw Error(
+      LH_FORKED,
+      "this process was forked from one that has loaded a model, and the "
+      "compute threads were not copied: start new processes instead of forking "
+      "(parallel::makeCluster() in R, \"spawn\" in Python), and load the model in "
+      "each");
 }
 
 }  // namespace lh

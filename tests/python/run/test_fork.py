@@ -155,6 +155,40 @@ def test_a_child_may_load_a_model_when_its_parent_has_none(
     assert run.stdout.strip() == "7", run.stderr
 
 
+# Statistics need no model. R starts each such call as a job with a thread.
+WITHOUT = """
+import os, signal, sys, warnings
+import llamaherd as lh
+warnings.simplefilter("ignore", DeprecationWarning)  # of forking with threads
+class Agreement:
+    progress = problem = None
+    def cancel(self):
+        pass
+    def run(self):
+        return lh.cohen_kappa(["a", "b", "a"], ["a", "b", "b"]).value
+model = lh.Model(sys.argv[1])
+finished = lh.Job(Agreement())
+finished.wait()
+pid = os.fork()
+if pid == 0:
+    signal.alarm(60)  # ends a child that hangs, with another status
+    assert lh.Job(Agreement()).results() == finished.results()
+    sys.exit(6)
+print(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
+"""
+
+
+def test_work_without_a_model_runs_in_a_child(tiny_path: TinyPath) -> None:
+    run = subprocess.run(
+        [sys.executable, "-c", WITHOUT, str(tiny_path("llama"))],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=600,
+    )
+    assert (run.stdout.split(), run.stderr) == (["6"], "")
+
+
 # Programs that fork within a `with` block: its end must not hide the child's own end.
 INSIDE = """
 import os, signal, sys, warnings

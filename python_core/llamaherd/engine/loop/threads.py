@@ -5,6 +5,7 @@ from __future__ import annotations
 import _thread
 import asyncio
 import atexit
+import os
 import platform
 import sys
 import threading
@@ -16,7 +17,6 @@ from time import monotonic, sleep
 from typing import TYPE_CHECKING, Protocol
 from weakref import WeakSet, ref
 
-from llamaherd.engine.core.errors import ForkError
 from llamaherd.engine.native import shim
 
 if TYPE_CHECKING:
@@ -40,6 +40,7 @@ class Worker:
     """
 
     def __init__(self, run: Callable[[], None]) -> None:
+        self._process = os.getpid()
         started = _thread.allocate_lock()
         started.acquire()
         token = _Token()
@@ -57,6 +58,11 @@ class Worker:
     def is_over(self) -> bool:
         """Whether the thread has ended."""
         return self._token() is None
+
+    def check_process(self) -> None:
+        """Check that the thread was not started before this process was forked."""
+        if self._process != os.getpid():
+            shim.check_process()
 
     def join(self, unless: Callable[[], bool] = lambda: False) -> None:
         """Wait until the thread has ended, or until `unless()` is True."""
@@ -91,7 +97,8 @@ def wait_for(
     """
     end = None if timeout_s is None else monotonic() + timeout_s
     while not is_done.is_set():
-        shim.check_process()  # in a forked child process the event is never set
+        # In a forked child process the event of a parent's thread is never set.
+        (shim if worker is None else worker).check_process()
         if worker is not None and worker.is_over:
             return True
         left = _SLICE_S if end is None else min(_SLICE_S, end - monotonic())
@@ -153,9 +160,18 @@ _jobs_lock = RLock()
 _is_exiting = Event()
 
 
+def _forget_jobs() -> None:
+    """Begin without jobs in a forked child: those of the parent have no threads here."""
+    global _jobs, _jobs_lock
+    _jobs, _jobs_lock = WeakSet(), RLock()
+
+
+if hasattr(os, "register_at_fork"):  # not on Windows
+    os.register_at_fork(after_in_child=_forget_jobs)
+
+
 def start_thread(job: Cancellable, run: Callable[[], None]) -> Worker:
     """Start the thread of a job, which is cancelled at interpreter exit."""
-    shim.check_process()  # in a forked child process the lock may never be released
     with _jobs_lock:
         check_not_exiting()
         _jobs.add(job)
@@ -177,10 +193,6 @@ def check_not_exiting() -> None:
 @atexit.register
 def _cancel_all() -> None:
     """Cancel all jobs, because native code must not run while the interpreter exits."""
-    try:
-        shim.check_process()
-    except ForkError:
-        return  # the jobs belong to the parent process
     with _jobs_lock:
         _is_exiting.set()  # other threads may still try to start jobs
         jobs = list(_jobs)
