@@ -315,7 +315,7 @@ class RemoteEngine(Elsewhere):
         requests = [
             self._request(
                 prompt,
-                partial(self._form.label_prompt, i, prompt, labels, options),
+                partial(self._form.label_prompt, i, prompt, options),
                 max_tokens=limit,
                 sampling=sampling,
                 tree=tree,

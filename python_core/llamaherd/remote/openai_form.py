@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from llamaherd.calls.asks.options import ClassifyOptions
 from llamaherd.calls.chat.messages import user_messages
 from llamaherd.calls.structured.shape import Shape
 from llamaherd.engine.core.argument import Argument
+from llamaherd.engine.core.checks import OTHER_NAMES
 from llamaherd.engine.core.errors import ArgumentTypeError, Failure
 from llamaherd.engine.core.outcome import Finish, Output
 from llamaherd.engine.core.sampling import SamplingParams
 from llamaherd.engine.core.thinking import Thinking
 from llamaherd.remote.label_probs import AnswerToken, label_scores
 from llamaherd.remote.request import (
+    OF_REQUEST,
+    ApiForm,
     WrongAnswerError,
     count_of_tokens,
     failed,
@@ -29,7 +33,6 @@ from llamaherd.remote.request import (
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from llamaherd.calls.asks.labels import Labels
     from llamaherd.calls.asks.options import EmbedOptions, GenerateOptions, PromptOptions
     from llamaherd.remote.request import SentRequest
 
@@ -38,36 +41,32 @@ _N_ALTERNATIVES = 20  # as many as OpenAI's API and vLLM return
 _N_OF_LLAMA_CPP = 200
 _ANSWER = "answer"  # property of an object with a choice
 _MOST_LABEL_TOKENS = 256
-_OPENAI = {
-    "temperature": "temperature",
-    "top_p": "top_p",
-    "penalty_freq": "frequency_penalty",
-    "penalty_present": "presence_penalty",
-    "logit_bias": "logit_bias",
-}
+# Fields of sampling settings, in the words of each API; `OTHER_NAMES` knows ours.
+_OPENAI = "temperature top_p frequency_penalty presence_penalty logit_bias"
 _OF_LLAMA_CPP = (
-    *("top_k", "min_p", "typical_p", "top_n_sigma", "repeat_last_n", "xtc_probability"),
-    *("xtc_threshold", "dry_multiplier", "dry_base", "dry_allowed_length"),
-    *("dry_penalty_last_n", "dynatemp_range", "dynatemp_exponent", "mirostat"),
-    *("mirostat_tau", "mirostat_eta", "ignore_eos"),
+    f"{_OPENAI} top_k min_p typical_p top_n_sigma repeat_last_n repeat_penalty "
+    "xtc_probability xtc_threshold dry_multiplier dry_base dry_allowed_length "
+    "dry_penalty_last_n dry_sequence_breakers dynatemp_range dynatemp_exponent mirostat "
+    "mirostat_tau mirostat_eta ignore_eos"
 )
-_OF_VLLM = ("top_k", "min_p", "ignore_eos", "min_tokens", "stop_token_ids")
+_OF_VLLM = (
+    f"{_OPENAI} top_k min_p repetition_penalty ignore_eos min_tokens stop_token_ids"
+)
 # Options of prompts that the form converts, and options that this process follows.
 _TAKEN = {"chat", "system", "thinking", "variables"} | {
     *("n", "params", "retries", "strict", "show_schema", "journal", "on_error"),
     *("progress", "labels", "sampling", "seed"),
 }
 _CONSTRAINTS = ("schema", "regex", "grammar", "choices", "quote_from")
-_OF_REQUEST = ("max_tokens", "stop", "seed")
 
 
-@dataclass(frozen=True, slots=True)
-class OpenAIForm:
-    """See `ApiForm`. Paths follow the address of the API, which mostly ends in `/v1`."""
+@dataclass(frozen=True)
+class OpenAIForm(ApiForm):
+    """Form of OpenAI's API. Paths follow its address, which mostly ends in `/v1`."""
 
+    n_seeds: ClassVar[int] = 2**31  # some servers read an int32
     name: str  # name of the server in messages
-    # Names of the sampling settings that the server knows, in its API.
-    settings: Mapping[str, str] = field(default_factory=lambda: _OPENAI)
+    fields: str = _OPENAI  # fields of the sampling settings that the server knows
     # Settings whose defaults the server does not share with llamaherd; they are sent with
     # each request that draws tokens.
     filters: tuple[str, ...] = ()
@@ -76,16 +75,15 @@ class OpenAIForm:
     # none.
     structured: str = ""
     has_variables: bool = False  # whether the server takes variables of the chat template
-    limit: str = "max_tokens"  # field of the maximum number of tokens
+    limit: str = ApiForm.limit
     # Number of the most likely tokens that the server lists.
     n_alternatives: int = _N_ALTERNATIVES
 
     def check(self, options: GenerateOptions, params: Sequence[SamplingParams]) -> None:
-        """See `ApiForm`."""
         self._check_options(options)
         for sampling in {id(sampling): sampling for sampling in params}.values():
             for name in sampling.changed():
-                if name not in self.settings and name not in _CONSTRAINTS + _OF_REQUEST:
+                if name not in {*self.settings, *_CONSTRAINTS, *OF_REQUEST}:
                     raise refuse(name, self.name)
             if sampling.regex is not None and not self.structured:
                 raise refuse("regex", self.name, "give a schema or choices")
@@ -111,7 +109,6 @@ class OpenAIForm:
     def prompt(
         self, i: int, prompt: object, options: PromptOptions
     ) -> tuple[str, dict[str, Any]]:
-        """See `ApiForm`."""
         if not options.chat:
             if isinstance(prompt, str):
                 return _COMPLETION, {"prompt": prompt}
@@ -130,26 +127,22 @@ class OpenAIForm:
             content["chat_template_kwargs"] = variables
         return _CHAT, content
 
-    def body(self, request: SentRequest) -> dict[str, Any]:
-        """See `ApiForm`."""
-        content: dict[str, Any] = json.loads(request.content)
-        if request.n_inputs:
-            return content
+    @cached_property
+    def settings(self) -> dict[str, str]:
+        """Field of each sampling setting that the server knows."""
+        return {OTHER_NAMES.get(name, name): name for name in self.fields.split()}
+
+    def settings_of(self, request: SentRequest) -> dict[str, Any]:
         sampling = request.sampling
-        for name, field_name in self.settings.items():
-            value = getattr(sampling, name)
-            is_sent = name in sampling.changed() or (
-                name in self.filters and not sampling.is_greedy
-            )
-            if is_sent or name == "temperature":
-                content[field_name] = json_value(name, value, -100.0)
-        content[self.limit] = request.max_tokens
-        if request.stop:
-            content["stop"] = list(request.stop)
+        sent = {"temperature", *request.changed}
         if not sampling.is_greedy:
-            content["seed"] = request.seed % 2**31  # some servers read an int32
-        content.update(self._constraint(request))
-        return content
+            sent |= set(self.filters)
+        content = {
+            field: json_value(name, getattr(sampling, name), -100.0)
+            for name, field in self.settings.items()
+            if name in sent
+        }
+        return {**content, **self._constraint(request)}
 
     def _constraint(self, request: SentRequest) -> dict[str, Any]:
         """Return the fields that force the form of an answer."""
@@ -188,7 +181,6 @@ class OpenAIForm:
         )
 
     def output(self, request: SentRequest, answer: Mapping[str, Any]) -> Output:
-        """See `ApiForm`."""
         if request.n_inputs:
             return read_vectors(answer, request.n_inputs)
         choice = _first_choice(answer)
@@ -234,7 +226,6 @@ class OpenAIForm:
         return Output(finish=Finish.EOG, text=label, complete=True, **more)
 
     def check_labels(self, options: ClassifyOptions) -> None:
-        """See `ApiForm`."""
         refuse_others(options, _TAKEN | {"normalize", "pmi_prompt"}, self.name)
         if options.normalize != "sum":
             raise refuse("normalize", self.name, 'only "sum" needs no tokens of labels')
@@ -249,10 +240,8 @@ class OpenAIForm:
             raise refuse("labels", self.name, why)
 
     def label_prompt(
-        self, i: int, prompt: object, labels: Labels, options: ClassifyOptions
+        self, i: int, prompt: object, options: ClassifyOptions
     ) -> tuple[str, dict[str, Any]]:
-        """See `ApiForm`."""
-        del labels  # they are the choices of the request
         path, content = self.prompt(i, prompt, options)
         if path == _CHAT:
             asked = {"logprobs": True, "top_logprobs": self.n_alternatives}
@@ -260,30 +249,25 @@ class OpenAIForm:
         return path, {**content, "logprobs": self.n_alternatives}
 
     def embedding(self, options: EmbedOptions) -> dict[str, Any]:
-        """See `ApiForm`. Vectors are scaled here."""
         refuse_others(options, {"normalize", "progress"}, self.name)
-        return {}
+        return {}  # this process scales vectors
 
 
 def form_of(owner: object, host: str) -> OpenAIForm:
     """Return the form for a server, by the owner that it names for its models."""
     if owner == "llamacpp":
-        same_names = {name: name for name in _OF_LLAMA_CPP}
-        settings = {**_OPENAI, **same_names, "penalty_repeat": "repeat_penalty"}
-        settings["dry_breakers"] = "dry_sequence_breakers"
         return OpenAIForm(
             "a server of llama.cpp",
-            settings,
+            _OF_LLAMA_CPP,
             filters=("top_k", "top_p", "min_p"),
             grammar="grammar",
             has_variables=True,
             n_alternatives=_N_OF_LLAMA_CPP,
         )
     if owner == "vllm":
-        same_names = {name: name for name in _OF_VLLM}
         return OpenAIForm(
             "a server of vLLM",
-            {**_OPENAI, **same_names, "penalty_repeat": "repetition_penalty"},
+            _OF_VLLM,
             filters=("top_k", "top_p", "min_p"),
             structured="structured_outputs",
             has_variables=True,

@@ -19,7 +19,9 @@ from llamaherd.engine.core.outcome import Finish, Output
 from llamaherd.engine.core.sampling import SamplingParams
 from llamaherd.engine.core.thinking import Thinking
 from llamaherd.remote.request import (
+    CLASSIFY,
     GENERATE,
+    ApiForm,
     WrongAnswerError,
     count_of_tokens,
     failed,
@@ -33,13 +35,11 @@ from llamaherd.remote.request import (
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from llamaherd.calls.asks.labels import Labels
     from llamaherd.engine.core.declaration import Options
     from llamaherd.remote.request import SentRequest
 
 _KIND = "a server of llamaherd"
 _SAMPLING = frozenset(SamplingParams.declared)
-_OF_REQUEST = ("max_tokens", "stop", "seed")
 # Options that this process follows itself.
 _HERE = {"n", "params", "retries", "strict", "show_schema", "journal", "on_error"} | {
     *("progress", "labels", "sampling")
@@ -47,43 +47,27 @@ _HERE = {"n", "params", "retries", "strict", "show_schema", "journal", "on_error
 _FINISH = {"stop": Finish.STOP, "length": Finish.LENGTH}
 
 
-class OwnForm:
-    """See `ApiForm`."""
+class OwnForm(ApiForm):
+    """Form of llamaherd's own servers."""
 
     def check(self, options: GenerateOptions, params: Sequence[SamplingParams]) -> None:
-        """See `ApiForm`."""
         del params  # the server knows every setting
         refuse_others(options, {*options_of(GenerateOptions, "http"), *_HERE}, _KIND)
 
     def prompt(
         self, i: int, prompt: object, options: GenerateOptions
     ) -> tuple[str, dict[str, Any]]:
-        """See `ApiForm`."""
         del i  # the server checks the prompt
         # This process has described the schema.
         content = {"prompt": prompt, **_fields(options), "show_schema": False}
         return GENERATE, content
 
-    def body(self, request: SentRequest) -> dict[str, Any]:
-        """See `ApiForm`."""
-        content: dict[str, Any] = json.loads(request.content)
-        if request.path != GENERATE:
-            return content
-        sampling = request.sampling
-        for name in sampling.changed():
-            if name not in _OF_REQUEST:
-                value = getattr(sampling, name)
-                plain = json_value(name, value, -1e30)
-                content[name] = json.loads(value) if name == "schema" else plain
-        content["max_tokens"] = request.max_tokens
-        if request.stop:
-            content["stop"] = list(request.stop)
-        if not sampling.is_greedy:
-            content["seed"] = request.seed
-        return content
+    def settings_of(self, request: SentRequest) -> dict[str, Any]:
+        values = {name: getattr(request.sampling, name) for name in request.changed}
+        fields = {name: json_value(name, value, -1e30) for name, value in values.items()}
+        return fields | {n: json.loads(v) for n, v in values.items() if n == "schema"}
 
     def output(self, request: SentRequest, answer: Mapping[str, Any]) -> Output:
-        """See `ApiForm`."""
         if request.n_inputs:
             return read_vectors(answer, request.n_inputs)
         if request.tree is not None:
@@ -109,28 +93,25 @@ class OwnForm:
         )
 
     def check_labels(self, options: ClassifyOptions) -> None:
-        """See `ApiForm`."""
         refuse_others(options, {*options_of(ClassifyOptions, "http"), *_HERE}, _KIND)
         if isinstance(options.thinking, Thinking):
             raise refuse("thinking", _KIND, "labels are scored without thoughts there")
 
     def label_prompt(
-        self, i: int, prompt: object, labels: Labels, options: ClassifyOptions
+        self, i: int, prompt: object, options: ClassifyOptions
     ) -> tuple[str, dict[str, Any]]:
-        """See `ApiForm`."""
-        del i, labels  # the server checks the prompt, and converts the labels
+        del i  # the server checks the prompt
         label_set: Any = options.labels
         sent_labels = (
             dict(label_set) if isinstance(label_set, Mapping) else list(label_set)
         )
-        return "/classify", {
+        return CLASSIFY, {
             "prompts": [prompt],
             "labels": sent_labels,
             **_fields(options),
         }
 
     def embedding(self, options: EmbedOptions) -> dict[str, Any]:
-        """See `ApiForm`."""
         if "n_threads" in options.changed():
             raise refuse("n_threads", _KIND, "its owner sets the number of threads")
         return _fields(options)

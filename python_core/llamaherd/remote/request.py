@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import json
+from abc import ABC, abstractmethod
 from array import array
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from llamaherd.engine.core.errors import ArgumentError
 from llamaherd.engine.core.outcome import Finish, Output
@@ -15,7 +16,6 @@ from llamaherd.engine.core.request import Request
 if TYPE_CHECKING:
     from collections.abc import Container, Mapping, Sequence
 
-    from llamaherd.calls.asks.labels import Labels
     from llamaherd.calls.asks.options import (
         ClassifyOptions,
         EmbedOptions,
@@ -25,7 +25,9 @@ if TYPE_CHECKING:
     from llamaherd.engine.core.sampling import SamplingParams
 
 
-GENERATE = "/generate"  # llamaherd's own path
+# Sampling settings that a request has itself.
+OF_REQUEST = ("max_tokens", "stop", "seed")
+GENERATE, CLASSIFY = "/generate", "/classify"  # llamaherd's own paths
 
 
 class WrongAnswerError(Exception):
@@ -43,6 +45,16 @@ class SentRequest(Request):
     n_inputs: int = 0  # for a request for vectors: number of its texts
 
     @property
+    def changed(self) -> list[str]:
+        """Sampling settings that differ from their defaults, without `OF_REQUEST`."""
+        return [name for name in self.sampling.changed() if name not in OF_REQUEST]
+
+    @property
+    def is_generated(self) -> bool:
+        """Whether the engine draws tokens, not only computes vectors or label scores."""
+        return not self.n_inputs and self.path != CLASSIFY
+
+    @property
     def n_prompt(self) -> int:
         """Number of tokens of the prompt, 0: only the engine can count them."""
         return 0
@@ -58,38 +70,56 @@ def as_json(content: Mapping[str, object]) -> str:
     return json.dumps(content, ensure_ascii=False, allow_nan=False)
 
 
-class ApiForm(Protocol):
+class ApiForm(ABC):
     """Form of an API: converts options to requests, and answers to outputs."""
 
+    limit = "max_tokens"  # field of the maximum number of tokens
+    n_seeds: ClassVar[int] = 2**64
+
+    @abstractmethod
     def check(self, options: GenerateOptions, params: Sequence[SamplingParams]) -> None:
         """Check that the engine can follow the options of a call."""
 
+    @abstractmethod
     def prompt(
         self, i: int, prompt: object, options: GenerateOptions
     ) -> tuple[str, dict[str, Any]]:
         """Return path and fields of prompt i."""
-        ...
 
     def body(self, request: SentRequest) -> dict[str, Any]:
         """Return the body of a request, for its present seed and temperature."""
-        ...
+        content: dict[str, Any] = json.loads(request.content)
+        if not request.is_generated:
+            return content
+        content |= self.settings_of(request)
+        content[self.limit] = request.max_tokens
+        if request.stop:
+            content["stop"] = list(request.stop)
+        if not request.sampling.is_greedy:
+            content["seed"] = request.seed % self.n_seeds
+        return content
 
+    @abstractmethod
+    def settings_of(self, request: SentRequest) -> dict[str, Any]:
+        """Return the fields of the sampling settings and of the constraint."""
+
+    @abstractmethod
     def output(self, request: SentRequest, answer: Mapping[str, Any]) -> Output:
         """Read an answer."""
-        ...
 
+    @abstractmethod
     def check_labels(self, options: ClassifyOptions) -> None:
         """Check that the engine can follow the options of a classification."""
 
+    @abstractmethod
     def label_prompt(
-        self, i: int, prompt: object, labels: Labels, options: ClassifyOptions
+        self, i: int, prompt: object, options: ClassifyOptions
     ) -> tuple[str, dict[str, Any]]:
         """Return path and fields of prompt i, which gets a label."""
-        ...
 
+    @abstractmethod
     def embedding(self, options: EmbedOptions) -> dict[str, Any]:
         """Return the fields of requests for vectors, apart from the texts."""
-        ...
 
 
 def refuse(argument: str, kind: str, why: str = "") -> ArgumentError:
