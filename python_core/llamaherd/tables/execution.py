@@ -19,6 +19,7 @@ from llamaherd.engine.core.errors import (
     is_cancelled,
 )
 from llamaherd.engine.core.keeping import kept
+from llamaherd.engine.core.progress import reporter
 from llamaherd.engine.model.model import Model
 from llamaherd.tables.inputs import opened, own_rows
 from llamaherd.tables.outputs import (
@@ -159,8 +160,8 @@ def do_run(
         run = _Run(spec, task, source, record, host, journal)
         block = block if task.is_journalled else min(block, _STORED)
         is_stream = shard is None and spec.output == STREAM
-        meter = Meter(progress, check_reader) if is_stream else Meter(progress)
-        stack.enter_context(meter)
+        report = stack.enter_context(reporter(progress))
+        meter = Meter(report, check_reader if is_stream else lambda: None)
         if shard is None:
             run.whole(meter, block)
         else:

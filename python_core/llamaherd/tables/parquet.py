@@ -6,10 +6,9 @@ from typing import TYPE_CHECKING
 
 from llamaherd.calls.structured.columns import BOOLEAN, INTEGER, JSON, NUMBER, STRING
 from llamaherd.calls.structured.schema_columns import array, arrow_type
-from llamaherd.engine.core import checks, phrases
-from llamaherd.engine.core.errors import ArgumentError
+from llamaherd.engine.core import phrases
 from llamaherd.engine.core.plain import clock_text
-from llamaherd.tables.table import METADATA_KEY, Block
+from llamaherd.tables.table import METADATA_KEY, Block, check_names, unusable
 
 try:
     import pyarrow as pa
@@ -39,12 +38,9 @@ class ParquetTable:
                 self.schema = parquet.schema_arrow.remove_metadata()
         except pa.ArrowException as error:
             problem = f"it is not a Parquet file: {_short(error)}"
-            raise _unusable(problem, code="no_parquet") from None
+            raise unusable(problem, code="no_parquet") from None
         names = self.schema.names
-        for i, name in enumerate(names):
-            if name in names[:i]:
-                problem = f"it has the column {checks.shown(name)} twice"
-                raise _unusable(problem, place=(i,), code="duplicate")
+        check_names(names, lambda i: {"place": (i,), "code": "duplicate"})
         self.columns: dict[str, Column] = {
             field.name: _column(field.type) for field in self.schema
         }
@@ -61,7 +57,7 @@ class ParquetTable:
                     start += batch.num_rows
         except pa.ArrowException as error:
             problem = f"the input is damaged after row {start}: {_short(error)}"
-            raise _unusable(problem, place=(start,), code="damaged") from None
+            raise unusable(problem, place=(start,), code="damaged") from None
 
     def _check_texts(self) -> None:
         """Check that texts are UTF-8, which files of other programs may break."""
@@ -74,7 +70,7 @@ class ParquetTable:
                         column.validate(full=True)
                     except pa.ArrowInvalid:
                         row = start + _first_damaged(column)
-                        raise _unusable(
+                        raise unusable(
                             f"row {row + 1}: column {name!r} is not valid UTF-8",
                             place=(row,),
                             code="wrong_encoding",
@@ -120,13 +116,6 @@ class ParquetWriter:
     def close(self) -> None:
         """Finish the file."""
         self._writer.close()
-
-
-def _unusable(problem: str, *, code: str, place: tuple[int, ...] = ()) -> ArgumentError:
-    """Return the error of a file that is not a usable table."""
-    return ArgumentError(
-        problem, argument="input", place=place, code=code, form="{problem}"
-    )
 
 
 def _column(kind: pa.DataType) -> Column:

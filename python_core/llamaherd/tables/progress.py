@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from llamaherd.engine.core.progress import JobProgress, reporter
+from llamaherd.engine.core.progress import JobProgress
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from types import TracebackType
 
     # True shows a bar; a function is called with each RunProgress.
     ProgressOption = bool | Callable[["RunProgress"], object]
@@ -35,31 +33,17 @@ class RunProgress(JobProgress):
         return f"{text}, {self.n_failed} failed" if self.n_failed else text
 
 
+@dataclass(slots=True)
 class Meter:
-    """Adds up the rows of finished blocks. Use: `with Meter(option) as meter`."""
+    """Adds up the rows of finished blocks."""
 
-    def __init__(
-        self, option: ProgressOption, check: Callable[[], object] = lambda: None
-    ) -> None:
-        self._option = option
-        self._check = check
-        self._stack = ExitStack()
-        self._report: Callable[[RunProgress], object] = lambda _: None
-        self._started_s = perf_counter()
-        # Rows of the run; done, failed, and cut off by `max_tokens` in finished blocks.
-        self.n_total = self.n_done = self.n_failed = self.n_cut = 0
-
-    def __enter__(self) -> Meter:  # noqa: PYI034 - typing.Self needs Python 3.11
-        self._report = self._stack.enter_context(reporter(self._option))
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self._stack.close()
+    report: Callable[[RunProgress], object]  # as `reporter` yields it
+    check: Callable[[], object]  # called before each report
+    started_s: float = field(default_factory=perf_counter)
+    n_total: int = 0  # rows of the run
+    n_done: int = 0  # rows of finished blocks
+    n_failed: int = 0
+    n_cut: int = 0  # rows of finished blocks that `max_tokens` cut off
 
     def block(self, n_known: int, n_failed: int) -> Callable[[Any], object]:
         """Return the progress callback of a block with `n_known` known rows."""
@@ -77,12 +61,12 @@ class Meter:
         self._report_progress(0, 0)
 
     def _report_progress(self, n_done: int, n_failed: int) -> None:
-        self._check()
-        self._report(
+        self.check()
+        self.report(
             RunProgress(
                 n_done=self.n_done + n_done,
                 n_failed=self.n_failed + n_failed,
                 n_total=self.n_total,
-                elapsed_s=perf_counter() - self._started_s,
+                elapsed_s=perf_counter() - self.started_s,
             )
         )

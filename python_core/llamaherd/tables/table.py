@@ -12,7 +12,7 @@ import json
 import math
 from dataclasses import dataclass
 from itertools import chain, islice
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from llamaherd.calls.structured.columns import (
     BOOLEAN,
@@ -28,7 +28,7 @@ from llamaherd.engine.core.files import separator_in
 from llamaherd.engine.core.plain import unique_keys
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
     from pathlib import Path
 
     import pyarrow as pa
@@ -61,16 +61,13 @@ class Table(Protocol):
     @property
     def columns(self) -> Mapping[str, Column]:
         """Return the types of the columns by name."""
-        ...
 
     @property
     def n_rows(self) -> int:
         """Number of rows."""
-        ...
 
     def blocks(self, size: int) -> Iterator[Block]:
         """Yield all rows in order, in blocks of at most `size`."""
-        ...
 
 
 class FirstRows:
@@ -84,16 +81,11 @@ class FirstRows:
 
     def blocks(self, size: int) -> Iterator[Block]:
         """Yield the rows in order, in blocks of at most `size`."""
-        if self.n_rows == 0:
-            return
-        for block in self._table.blocks(min(size, self.n_rows)):
-            n = self.n_rows - block.start
-            if n < len(block.rows):
-                arrow = None if block.arrow is None else block.arrow.slice(0, n)
-                block = Block(block.start, block.rows[:n], arrow)  # noqa: PLW2901
-            yield block
-            if n <= len(block.rows):
+        for block in self._table.blocks(max(1, min(size, self.n_rows))):
+            if (n := self.n_rows - block.start) <= 0:
                 return
+            arrow = None if block.arrow is None else block.arrow.slice(0, n)
+            yield Block(block.start, block.rows[:n], arrow)
 
 
 def growing(table: Table, most: int) -> Iterator[Block]:
@@ -135,7 +127,7 @@ class CsvTable:
         """Return the names of the columns."""
         line, names = next(self._lines(), (1, []))
         if not names:
-            raise _unusable(
+            raise unusable(
                 "it is empty: a CSV file begins with the names of its columns",
                 code="empty",
                 line=line,
@@ -143,10 +135,7 @@ class CsvTable:
         if not self._has_header:
             n = len(names)
             return ["text"] if n == 1 else [f"column_{i + 1}" for i in range(n)]
-        for i, name in enumerate(names):
-            if name in names[:i]:
-                problem = f"it has the column {checks.shown(name)} twice"
-                raise _unusable(problem, code="bad_header", line=line)
+        check_names(names, lambda _: {"line": line, "code": "bad_header"})
         return names
 
     def _rows(self) -> Iterator[Row]:
@@ -155,7 +144,7 @@ class CsvTable:
         for line, cells in islice(self._lines(), int(self._has_header), None):
             if len(cells) != n:
                 problem = f"the row has {len(cells)} cells, the {first} {n}"
-                raise _unusable(problem, line=line)
+                raise unusable(problem, line=line)
             yield dict(zip(self._names, cells, strict=True))
 
     def _lines(self) -> Iterator[tuple[int, list[str]]]:
@@ -177,7 +166,7 @@ class CsvTable:
             except StopIteration:
                 return
             except csv.Error:
-                raise _unusable(
+                raise unusable(
                     "in the row that begins here, a quote is not closed, or a quote "
                     "within a text is not doubled",
                     line=line,
@@ -232,7 +221,7 @@ def _object(text: str, line: int) -> Row:
         if isinstance(row, dict):
             return row
         problem = "it is not an object"
-    raise _unusable(f"this is not a JSON object: {problem}", line=line)
+    raise unusable(f"this is not a JSON object: {problem}", line=line)
 
 
 def _decoded(file: Path, encoding: str, newline: str) -> Iterator[str]:
@@ -246,7 +235,7 @@ def _decoded(file: Path, encoding: str, newline: str) -> Iterator[str]:
         for number, line in enumerate(text, 1):
             problem = undecoded(line)
             if problem:
-                raise _unusable(
+                raise unusable(
                     f"not valid {encoding}: {problem}; set the file's encoding "
                     "(--encoding)",
                     code="wrong_encoding",
@@ -270,11 +259,18 @@ def undecoded(text: str) -> str:
     return ""
 
 
-def _unusable(problem: str, *, line: int, code: str = "invalid_value") -> ArgumentError:
+def check_names(
+    names: Sequence[str], where: Callable[[int], Mapping[str, object]]
+) -> None:
+    """Check that no two columns have one name; `where` gives the facts of the error."""
+    for i, name in enumerate(names):
+        if name in names[:i]:
+            raise unusable(f"it has the column {checks.shown(name)} twice", **where(i))
+
+
+def unusable(problem: str, **where: Any) -> ArgumentError:  # noqa: ANN401 - of the error
     """Return the error of a file that is not a usable table."""
-    return ArgumentError(
-        problem, argument="input", code=code, form="{problem}", line=line
-    )
+    return ArgumentError(problem, argument="input", form="{problem}", **where)
 
 
 def _blocks(rows: Iterator[Row], size: int) -> Iterator[Block]:

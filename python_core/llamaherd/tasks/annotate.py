@@ -69,11 +69,10 @@ class Annotate(Task["Coded"]):
 
     @property
     def chat(self) -> bool:
-        """See `Task`."""
         return self._checked.chat
 
     def prompt(self, text: str, model: Model | None) -> str:
-        """See `Task`; with several labels, the prompt for the first one."""
+        # With several labels, the prompt is that for the first one.
         rendering = self._checked.rendering
         return prompt_preview(self.codebook, text, model, **rendering).prompt
 
@@ -91,7 +90,6 @@ class Annotate(Task["Coded"]):
 
     @property
     def columns(self) -> dict[str, Column]:
-        """Return the types of the columns by role."""
         return types_of(self.codebook, self._checked)
 
     def requests(
@@ -101,7 +99,6 @@ class Annotate(Task["Coded"]):
         places: Sequence[int],  # noqa: ARG002 - prompts identify texts
         journal: Journal | None,
     ) -> Runnable[Coded]:
-        """Create the call for some texts."""
         return prepare_coding(
             {_TEXT: list(texts)},
             _TEXT,
@@ -113,7 +110,6 @@ class Annotate(Task["Coded"]):
         )
 
     def rows(self, results: Coded) -> Cells:
-        """Return the cells of each column."""
         self._steps.extend(
             filter(None, [(results.run.get("steps") or {}).get("methods")])
         )

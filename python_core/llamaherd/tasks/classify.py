@@ -40,18 +40,15 @@ class Classify(Task["ClassifyResults"]):
 
     @property
     def chat(self) -> bool:
-        """See `Task`."""
         return self.options.chat
 
     def prompt(self, text: str, model: Model | None) -> str:
-        """See `Task`."""
         if model is None:
             return text
         return rendered_text(model, [text], self.options, is_scored=True)
 
     @property
     def columns(self) -> dict[str, Column]:
-        """Return the types of the columns by role."""
         probs = [f"p_{name}" for name in self._names]
         more: dict[str, Column] = {}
         if self.options.n_thoughts > 1:
@@ -77,11 +74,9 @@ class Classify(Task["ClassifyResults"]):
         places: Sequence[int],
         journal: Journal | None,
     ) -> Runnable[ClassifyResults]:
-        """Create the call for some prompts."""
         return prepare_classify(host, texts, self.options, journal=journal, places=places)
 
     def rows(self, results: ClassifyResults) -> Cells:
-        """Return the cells of each column."""
         probs = {f"p_{name}": results.probs[:, j] for j, name in enumerate(self._names)}
         known = {name: getattr(results, name) for name in _NUMBERS}
         return {

@@ -30,7 +30,6 @@ class Embed(Task["Embeddings"]):
 
     @property
     def columns(self) -> dict[str, Column]:
-        """Return the types of the columns by role."""
         return {"embedding": VECTOR, "error": STRING}
 
     def requests(
@@ -40,11 +39,9 @@ class Embed(Task["Embeddings"]):
         places: Sequence[int],  # noqa: ARG002 - no random draws
         journal: Journal | None,  # noqa: ARG002 - journals hold no vectors
     ) -> Runnable[Embeddings]:
-        """Create the call for some texts, for a `Job` to run."""
         return prepare_embed(host, texts, self.settings)
 
     def rows(self, results: Embeddings) -> Cells:
-        """Return the cells of each column."""
         pairs = zip(results.vectors, results.errors, strict=True)
         return {
             "embedding": [vector if error is None else None for vector, error in pairs],

@@ -71,11 +71,9 @@ class Generate(Task["Results"]):
 
     @property
     def chat(self) -> bool:
-        """See `Task`."""
         return self.options.chat
 
     def prompt(self, text: str, model: Model | None) -> str:
-        """See `Task`."""
         if model is None:
             return text
         texts: list[object] = [text]
@@ -85,7 +83,6 @@ class Generate(Task["Results"]):
 
     @property
     def columns(self) -> dict[str, Column]:
-        """Return the types of the columns by role."""
         fields = {self._role(name): column for name, column in self._fields.items()}
         other_columns = {
             role: _KINDS.get(what, STRING) for role, what in self._value_names.items()
@@ -104,13 +101,11 @@ class Generate(Task["Results"]):
         places: Sequence[int],
         journal: Journal | None,
     ) -> Runnable[Results]:
-        """Create the call for some prompts."""
         return prepare_generate(
             host, texts, self.options, journal=journal, places=places, tells_cut=False
         )
 
     def rows(self, results: Results) -> Cells:
-        """Return the cells of each column."""
         answers = [_said(result) for result in results] if self._fields else []
         problems: dict[int, str] = {}
         fields: Cells = {
@@ -132,7 +127,6 @@ class Generate(Task["Results"]):
         }
 
     def failed(self, reason: str) -> dict[str, object]:
-        """Return the cells of a row without a prompt."""
         values = {"finish_reason": "error", "error": reason}
         failed_cells = {
             role: values.get(what) for role, what in self._value_names.items()
