@@ -1,13 +1,31 @@
-"""Command lines that are refused: the exit status, and words of the message."""
+"""Command lines that are refused, and the words of the refusals."""
 
 from __future__ import annotations
 
+import re
 import shlex
+import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from contextvars import copy_context
 from pathlib import Path
 
+import click
 import pytest
+import tiny_models
+from llamaherd.calls.structured.subschemas import referred
 from llamaherd.cli import main
+from llamaherd.cli.run import run
+from llamaherd.cli.serve_run import given_models
+from llamaherd.cli.wording import terms_of_command
+from llamaherd.engine.core import checks
+from llamaherd.engine.core.errors import ArgumentError
+from llamaherd.engine.core.words import setting, spoken_in
 from llamaherd.remote.server import KEY_VARIABLE
+from llamaherd.server.access import Guard
+from llamaherd.server.errors import ApiError
+from llamaherd.server.settings import ServerSettings
+from llamaherd.tables.spec_file import read_spec
 
 START = 'input = "in.csv"\n\n[sampling]\n'
 FILES = {
@@ -197,3 +215,192 @@ def test_a_key_of_the_environment_is_checked_too(
     monkeypatch.setenv(KEY_VARIABLE, key)
     assert main(shlex.split(OPEN)) == 2
     assert f"{KEY_VARIABLE} must" in capsys.readouterr().err
+
+
+PYTHON = re.compile(
+    r"\((str|int|float|bool|dict|list)\)|\b(True|False|None)\b|\w+=(True|False|\d)|\w\(.*=\)"
+)
+_OF_MODEL = {"serve": ["--port", "0"], "run": ["-q", "-m"]}
+RUN_TABLE = ["run", "t.csv", "-m", "nofile.gguf"]
+CLASSIFY = ["classify", "t.csv", "-m", "nofile.gguf"]
+WRONG = [
+    [*RUN_TABLE, "--set", "sampling.max_tokens=2.0"],
+    [*RUN_TABLE, "--set", "context.n_ctx=true"],
+    [*RUN_TABLE, "--set", "context.deterministic=3"],
+    [*RUN_TABLE, "--set", "model.use_mmap=3"],
+    [*RUN_TABLE, "--temperature", "x"],
+    [*RUN_TABLE, "--encoding", "nope"],
+    [*RUN_TABLE, "--delimiter", "ab"],
+    [*RUN_TABLE, "-o", "t.csv"],
+    [*RUN_TABLE, "-o", "t.xyz"],
+    [*RUN_TABLE, "--system", "a"],
+    [*RUN_TABLE, "--thinking", "5"],
+    [*RUN_TABLE, "--schema", "nofile"],
+    [*RUN_TABLE, "--column", "nope"],
+    ["run", "nofile.csv", "-m", "nofile.gguf"],
+    [*CLASSIFY, "--labels", "a,a"],
+    [*CLASSIFY, "--labels", "a,b", "--set", "classify.normalize=x"],
+    ["annotate", "t.csv", "-m", "nofile.gguf", "--codebook", "nofile"],
+    ["gold", "sample", "t.csv", "-n", "5", "-o", "s.csv"],
+    ["gold", "sample", "t.csv", "-n", "1", "-o", "s.csv", "--coders", "a,a"],
+]
+
+
+@pytest.mark.parametrize("arguments", WRONG, ids=" ".join)
+def test_errors_have_no_notation_of_python(
+    arguments: list[str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "t.csv").write_text("id,text\n1,a\n", encoding="utf-8")
+    assert main(arguments) != 0
+    told = capsys.readouterr().err
+    assert told
+    assert not PYTHON.search(told), told
+    assert "between 1 and 1" not in told
+
+
+@pytest.mark.parametrize(
+    ("book", "told"),
+    [
+        ("examples: [5]\nlabels: [a, b]", "the fields text, label and perhaps reason"),
+        ("type: scale", "needs a scale: {from: 0, to: 10}"),
+        ("type: scale\nscale: 5", "as {from: 0, to: 10} does"),
+        ("type: spans\nlabels: [a]\nquote: true", "{type: string, quote: {most: 20}}"),
+    ],
+)
+def test_codebooks_of_commands_are_described_as_files(
+    book: str, told: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    table, file = tmp_path / "t.csv", tmp_path / "book.yaml"
+    table.write_text("text\na\n", encoding="utf-8")
+    file.write_text(f"question: Which?\n{book}\n", encoding="utf-8")
+    command = ["annotate", str(table), "-m", "nofile.gguf", "--codebook", str(file)]
+    assert main(command) == 2
+    error = capsys.readouterr().err
+    assert told in error
+    assert not PYTHON.search(error), error
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (
+            ["serve", "--deterministic", "--set", "context.kv_layout=unified"],
+            "--deterministic cannot be combined with --set context.kv_layout=unified",
+        ),
+        (
+            ["serve", "--deterministic", "--set", "context.n_ubatch=100"],
+            "--deterministic cannot be combined with --set context.n_ubatch=100",
+        ),
+        (
+            ["run", "t.csv", "--deterministic", "--set", "context.flash_attn=false"],
+            "--deterministic cannot be combined with --set context.flash_attn=false",
+        ),
+    ],
+)
+def test_messages_name_the_options_of_the_command(
+    arguments: list[str],
+    told: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("t.csv").write_text("text\na\n", encoding="utf-8")
+    model = tiny_models.write(tmp_path / "tiny.gguf", "llama")
+    assert main([*arguments, *_OF_MODEL[arguments[0]], str(model)]) == 2
+    assert told in capsys.readouterr().err
+
+
+def test_terms_name_the_option_of_an_argument_on_every_thread() -> None:
+    terms = terms_of_command(run)
+    with spoken_in(terms), ThreadPoolExecutor(1) as pool:
+        job = copy_context().run
+        assert pool.submit(job, setting, "chat", True).result() == "--chat"
+        assert setting("chat", False) == "chat = false"
+        assert setting("n_seq_max", 4) == "--n-seq-max 4"
+        assert setting("thinking", False) == "--thinking off"
+        assert setting("journal", None) == "no journal"
+        assert setting("kv_layout", "unified") == "--set context.kv_layout=unified"
+        assert setting("method", "generate") == 'method = "generate"'
+
+
+def test_a_range_of_one_number_is_this_number() -> None:
+    with pytest.raises(ArgumentError, match="n must be 1, not 5"):
+        checks.integer("n", 5, 1, 1)
+
+
+MANY = "1" * 5000
+
+
+@pytest.mark.parametrize("text", ["", MANY, "-1", "1.0", "\u0663", "\u00b2", "1_0", " 1"])
+def test_other_texts_than_digits_are_no_number(text: str) -> None:
+    assert checks.digits(text) is None
+    assert checks.digits("007") == 7
+    assert referred(f"#/a/{text}/b", {"a": [1]}) is None
+
+
+def test_a_byte_order_mark_is_no_part_of_a_run(tmp_path: Path) -> None:
+    path = tmp_path / "run.toml"
+    path.write_text("\ufeffinput = 'a.csv'\noutput = 'b.csv'\nprompt = '{a}'\n", "utf-8")
+    assert read_spec(path).input == str(tmp_path / "a.csv")
+
+
+@pytest.mark.parametrize("names", ["a=x a.gguf=y", "a.gguf=x a=y", "a=x x/a.gguf"])
+def test_names_that_requests_cannot_tell_apart_are_refused(names: str) -> None:
+    with pytest.raises(click.UsageError, match="two models have the name"):
+        given_models([], names.split())
+
+
+@pytest.mark.parametrize(
+    ("host", "origin", "is_own"),
+    [
+        ("localhost:80", "http://localhost:80", True),
+        ("localhost:80", "https://localhost:80", False),  # the server has no TLS
+        ("llm.example", "https://llm.example", True),  # a proxy with TLS
+        ("localhost:80", "ftp://localhost:80", False),
+        ("localhost:80", "localhost:80", False),
+        ("localhost:80", "https://", False),
+        ("", "https://", False),
+        ("", "://", False),
+    ],
+)
+def test_pages_of_this_server_only(host: str, origin: str, is_own: bool) -> None:
+    settings = ServerSettings(model_name="m")
+    headers = [(b"host", host.encode()), (b"origin", origin.encode())]
+    scope = {"headers": headers, "server": ("127.0.0.1", 80)}
+    if is_own:
+        Guard(settings).check(scope, is_open=False)
+        return
+    with pytest.raises(ApiError, match="other origins"):
+        Guard(settings).check(scope, is_open=False)
+
+
+def test_a_deleted_working_directory_has_a_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = tmp_path / "gone"
+    folder.mkdir()
+    monkeypatch.chdir(folder)
+    folder.rmdir()
+    assert main(["run", "run.toml"]) != 0
+    assert "the working directory was deleted" in capsys.readouterr().err
+    monkeypatch.chdir(tmp_path)
+
+
+def test_a_lack_of_threads_is_told(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def start(_: object) -> None:
+        raise RuntimeError("can't start new thread")
+
+    module = sys.modules["llamaherd.cli.main"]
+    monkeypatch.setattr(threading.Thread, "start", start)
+    monkeypatch.setattr(
+        module._group, "main", lambda *_, **__: threading.Thread().start()
+    )
+    assert main(["doctor"]) == 1
+    assert "can't start new thread: end other programs" in capsys.readouterr().err

@@ -1,7 +1,8 @@
-"""Names of models, selection of files, and models on this machine."""
+"""Names of models, selection of files, models on this machine and that fit it."""
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
 import json
 from pathlib import Path
@@ -9,10 +10,13 @@ from typing import TYPE_CHECKING
 
 import llamaherd as lh
 import pytest
+from llamaherd import _r
 from llamaherd.engine.hub import profile
 from llamaherd.engine.hub import quantizations as q
+from llamaherd.engine.hub.profile import Gpu
 from llamaherd.engine.hub.sources import HubModel, LocalFile, OllamaName, WebFile, parse
 from llamaherd.engine.memory import hardware
+from plain_forms import plain
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -105,9 +109,6 @@ def test_projectors_and_matrices_are_no_models() -> None:
     assert [offer.name for offer in offers] == ["x-F16.gguf"]
 
 
-# ---- Ollama ---------------------------------------------------------------------------
-
-
 def pull(store: Path, name: str, tag: str, content: bytes) -> Path:
     """Write the files that Ollama writes when it pulls a model."""
     digest = hashlib.sha256(content).hexdigest()
@@ -157,9 +158,6 @@ def test_ollama_s_store_is_read(
         lh.download_model("ollama:phi", progress=False)
 
 
-# ---- the cache ------------------------------------------------------------------------
-
-
 def test_the_cache_is_listed_and_found_by_name(cache: Path, tmp_path: Path) -> None:
     assert lh.model_cache_dir() == cache
     assert lh.list_cached_models() == []
@@ -189,9 +187,6 @@ def test_a_path_that_is_wrong_says_what_there_is(tmp_path: Path) -> None:
             lh.Model(path)
     with pytest.raises(lh.ModelLoadError, match="path names a folder"):
         lh.Model(tmp_path)
-
-
-# ---- the machine ----------------------------------------------------------------------
 
 
 def test_the_best_of_several_measurements_counts(
@@ -237,3 +232,49 @@ def test_the_rule_of_thumb_holds_for_real_models(
             lh.generate(context, "Hello", max_tokens=1)
             needed = model.size_bytes + context.plan.memory_bytes
         assert needed < q.needed_bytes(path.stat().st_size)
+
+
+PAGE = Path(__file__).resolve().parents[3] / "docs" / "models.md"
+
+
+def test_larger_memory_fits_more() -> None:
+    fits = [
+        sum(model.fits for model in lh.recommended_models(memory))
+        for memory in (0.1, 8, 16, 32)
+    ]
+    assert fits == [0, 2, 3, 4]
+    sizes = [model.size_bytes for model in lh.recommended_models()]
+    assert sizes == sorted(sizes)
+
+
+def test_each_fits_the_memory_that_it_is_suggested_for() -> None:
+    for model in lh.recommended_models():
+        models = lh.recommended_models(model.memory_gb or 1)
+        assert {one.source: one.fits for one in models}[model.source]
+
+
+def test_figures_of_others_are_not_called_measured() -> None:
+    page = PAGE.read_text(encoding="utf-8")
+    for model in lh.recommended_models(8):
+        assert model.source in page
+        assert (model.measured == "not measured") == bool(model.published)
+
+
+def test_a_wrong_memory_is_named() -> None:
+    for wrong in (0, -1, float("nan"), "8"):
+        with pytest.raises((lh.ArgumentError, lh.ArgumentTypeError)) as caught:
+            lh.recommended_models(wrong)  # type: ignore[arg-type]
+        assert caught.value.argument == "memory_gb"
+
+
+def test_the_memory_of_a_gpu_is_a_float(monkeypatch: pytest.MonkeyPatch) -> None:
+    """R's integers have 32 bits, and reticulate cuts off the others."""
+    gpu = Gpu(name="a GPU", memory_bytes=24 << 30, source="libllama")
+    profile = dataclasses.replace(lh.hardware_profile(measure=False), gpus=(gpu,))
+    monkeypatch.setattr(lh, "hardware_profile", lambda: profile)
+    status = _r.hardware_profile()
+    table = plain(status["value"])["gpu"]
+    assert (table["name"], table["source"]) == (["a GPU"], "libllama")
+    [size] = table["vram_bytes"]
+    assert isinstance(size, float)
+    assert size == 24.0 * 2**30

@@ -1,24 +1,32 @@
-"""`lh.ray.map` adds answers to the rows of data sets of Ray Data."""
+"""Ray Data and Ray Serve: rows of data sets, replicas over HTTP."""
 
 from __future__ import annotations
 
+import json
 import os
+import socket
 from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any
+from urllib.error import HTTPError
+from urllib.request import Request, urlopen
 
 import llamaherd as lh
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from llamaherd.ray import Config, processor
+from llamaherd.ray.config import versions
+from llamaherd.ray.serving import _built
+from llamaherd.remote.server import KEY_VARIABLE
 from ray_batches import BatchActor
+from starlette.testclient import TestClient
+from waiting import HANGS_S
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-pytestmark = pytest.mark.filterwarnings("ignore")  # Ray's, of itself
 
 CONTEXT = {"deterministic": True, "n_threads": 1}
 DRAWN = {"max_tokens": 6, "temperature": 1.0, "columns": "out_", "context": CONTEXT}
@@ -53,9 +61,7 @@ def in_batches(answer: BatchActor, table: pa.Table, size: int) -> pa.Table:
     return pa.concat_tables(reversed(parts))
 
 
-# ---- answers, whatever the batches ----
-
-
+@pytest.mark.filterwarnings("ignore")
 @pytest.mark.more(reason="loads a model for each of seven tasks", cases=3)
 @pytest.mark.parametrize(
     "task",
@@ -94,6 +100,7 @@ def test_a_rows_answer_does_not_depend_on_its_batch(
         assert in_batches(answer, table, size).equals(whole)
 
 
+@pytest.mark.filterwarnings("ignore")
 def test_row_numbers_as_ids_draw_as_one_call_does(
     answers: Callable[..., BatchActor], tiny_path: Callable[[str], Path]
 ) -> None:
@@ -106,6 +113,7 @@ def test_row_numbers_as_ids_draw_as_one_call_does(
     assert len(set(called.texts)) > 20
 
 
+@pytest.mark.filterwarnings("ignore")
 def test_equal_prompts_draw_alike_unless_there_are_ids(
     answers: Callable[..., BatchActor],
 ) -> None:
@@ -117,9 +125,7 @@ def test_equal_prompts_draw_alike_unless_there_are_ids(
     assert other["out_text"] != answers(**DRAWN)(table)["out_text"]
 
 
-# ---- rows that fail ----
-
-
+@pytest.mark.filterwarnings("ignore")
 @pytest.mark.more(reason="loads a model for each of five tasks", cases=2)
 @pytest.mark.parametrize("task", ["generate", "annotate", "classify", "embed", "schema"])
 def test_a_row_that_fails_has_its_reason_and_no_answer(
@@ -155,6 +161,7 @@ def test_a_row_that_fails_has_its_reason_and_no_answer(
     assert answer(pa.table({column: text.slice(1)})).schema == found.schema
 
 
+@pytest.mark.filterwarnings("ignore")
 def test_a_number_without_room_in_its_column_is_a_reason(
     answers: Callable[..., BatchActor],
 ) -> None:
@@ -169,6 +176,7 @@ def test_a_number_without_room_in_its_column_is_a_reason(
     assert "64 bits" in found["error"][0].as_py()
 
 
+@pytest.mark.filterwarnings("ignore")
 def test_wrong_batches(answers: Callable[..., BatchActor]) -> None:
     answer = answers(max_tokens=1)
     with pytest.raises(ValueError, match=r"no column 'prompt' \(they have id\): prep"):
@@ -177,9 +185,7 @@ def test_wrong_batches(answers: Callable[..., BatchActor]) -> None:
         answer(pa.table({"prompt": ["a"], "text": ["a"]}))
 
 
-# ---- arguments ----
-
-
+@pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize(
     ("arguments", "kind", "message"),
     [
@@ -214,9 +220,7 @@ def test_wrong_arguments(
         lh.ray.map(config, **arguments)
 
 
-# ---- Ray Data ----
-
-
+@pytest.mark.filterwarnings("ignore")
 @pytest.mark.long(reason="starts actors of Ray Data, which takes a minute")
 @pytest.mark.usefixtures("cluster")
 def test_parquet_in_and_out_although_an_actor_dies(
@@ -263,6 +267,7 @@ def test_parquet_in_and_out_although_an_actor_dies(
     assert not options.preserve_order  # of other data sets
 
 
+@pytest.mark.filterwarnings("ignore")
 @pytest.mark.long(reason="starts an actor of Ray")
 @pytest.mark.usefixtures("cluster")
 def test_what_is_wrong_is_told_to_the_driver(tiny_path: Callable[[str], Path]) -> None:
@@ -271,3 +276,73 @@ def test_what_is_wrong_is_told_to_the_driver(tiny_path: Callable[[str], Path]) -
     made = lh.ray.map(Config(tiny_path("llama"), concurrency=1, num_cpus=1))
     with pytest.raises(Exception, match=r"no column 'prompt'.*preprocess can return it"):
         made(ray.data.range(3)).take_all()
+
+
+ASKED = {"model": "tiny", "prompt": "a", "max_tokens": 3}
+
+
+@pytest.fixture
+def build(tiny_path: Callable[[str], Path]) -> Callable[..., Any]:
+    config = Config(tiny_path("llama"), num_cpus=1)
+    return partial(_built, config, versions(), "tiny", None, 100)
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_a_replica_answers_with_the_key_of_its_environment(
+    build: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(KEY_VARIABLE, "secret")
+    with TestClient(build(has_key=True)) as client:
+        assert client.post("/v1/completions", json=ASKED).status_code == 401
+        key = {"authorization": "Bearer secret"}
+        answer = client.post("/v1/completions", json=ASKED, headers=key)
+        assert answer.json()["usage"]["completion_tokens"] == 3
+        for path in ("/v1/files", "/batches", "/v1/batches/x"):
+            refused = client.get(path, headers=key)
+            assert refused.status_code == 501
+            assert "share no files" in refused.json()["error"]["message"]
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_a_replica_without_the_key_does_not_start(
+    build: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv(KEY_VARIABLE, raising=False)
+    with pytest.raises(lh.ClusterError, match=r"set it before `ray start`"):
+        build(has_key=True)
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_wrong_arguments_are_named(tiny_path: Callable[[str], Path]) -> None:
+    config = Config(tiny_path("llama"))
+    with pytest.raises(TypeError, match=r"config must be a lh\.ray\.Config"):
+        lh.ray.serve_app("model.gguf")
+    with pytest.raises(ValueError, match="timeout_s"):
+        lh.ray.serve_app(config, timeout_s=-1)
+    with pytest.raises(ValueError, match="max_tokens"):
+        lh.ray.serve_app(config, max_tokens=0)
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.long(reason="starts Ray Serve, which takes a minute")
+@pytest.mark.usefixtures("cluster")
+def test_replicas_answer_over_http(tiny_path: Callable[[str], Path]) -> None:
+    from ray import serve  # noqa: PLC0415 - takes a second
+
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    config = Config(tiny_path("llama"), concurrency=2, num_cpus=1)
+    serve.start(http_options={"port": port})
+    try:
+        serve.run(lh.ray.serve_app(config, model_name="tiny"))
+        body = json.dumps({**ASKED, "stream": True}).encode()
+        address = f"http://127.0.0.1:{port}/v1"
+        head = {"content-type": "application/json"}
+        with urlopen(
+            Request(f"{address}/completions", body, head), timeout=HANGS_S
+        ) as answer:
+            assert answer.read().endswith(b"data: [DONE]\n\n")
+        with pytest.raises(HTTPError, match="501"):
+            urlopen(f"{address}/batches", timeout=HANGS_S)
+    finally:
+        serve.shutdown()
