@@ -41,26 +41,26 @@ R_PACKAGE := .rlib/.package
 
 inputs = $(shell scripts/inputs.sh $(1))
 
-$(LLAMA): scripts/setup_python.sh | system
-	@scripts/setup_python.sh llama && touch $@
+$(LLAMA): scripts/install.sh | system
+	@scripts/install.sh llama && touch $@
 
 $(PACKAGE): $(LLAMA) pyproject.toml CMakeLists.txt scripts/requirements-build.txt \
             $(call inputs,capi_shim python_core)
-	@scripts/setup_python.sh package && touch $@
+	@scripts/install.sh package && touch $@
 
 $(DEV): $(LLAMA) scripts/requirements-dev.txt scripts/requirements-oracles.txt \
         scripts/requirements-build.txt
-	@scripts/setup_python.sh dev && touch $@
+	@scripts/install.sh dev && touch $@
 
 $(DOCS): $(LLAMA) scripts/requirements-docs.txt
-	@scripts/setup_python.sh docs && touch $@
+	@scripts/install.sh docs && touch $@
 
 $(CLIENTS): $(LLAMA) tests/clients/requirements.txt
 	@mkdir -p build
-	@scripts/setup_python.sh clients && touch $@
+	@scripts/install.sh clients && touch $@
 
 $(R_PACKAGE): DESCRIPTION r_package/DESCRIPTION $(call inputs,r_package/R r_package/data r_package/NAMESPACE r_package/man r_package/inst) | system
-	@scripts/setup_r.sh && touch $@
+	@scripts/install.sh r && touch $@
 
 $(SMOLLM2): | $(LLAMA)
 	@$(PYTHON_VENV) scripts/fetch_models.py $(MODELS) smollm2

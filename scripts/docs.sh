@@ -11,5 +11,5 @@ NO_MKDOCS_2_WARNING=1 logged docs-python .venv/bin/mkdocs build --strict
 say 'building the site of the R package'
 logged docs-r Rscript --vanilla scripts/docs_r.R
 say 'checking links'
-"$VENV_PYTHON" scripts/check_links.py build/site
+"$VENV_PYTHON" scripts/docs_links.py build/site
 say 'build/site/r/index.html, build/site/python/index.html'

@@ -1,17 +1,26 @@
 #!/usr/bin/env bash
-# Creates the virtual environment .venv in the project, in steps. `make` runs each step
-# when it is needed:
-#   setup_python.sh llama    .venv itself and llama-cpp-python, compiled for this processor
-#   setup_python.sh package  the package llamaherd, from this folder
-#   setup_python.sh dev      the tools of scripts/requirements-dev.txt, and requirements-oracles.txt
-#   setup_python.sh clients  clients of the server, in build/clients (tests/clients/requirements.txt)
-#   setup_python.sh docs     the tools that build the site of the Python package
+# Installs what the project needs into its folder, in steps. `make` runs each step when it is
+# needed:
+#   install.sh llama    .venv itself and llama-cpp-python, compiled for this processor
+#   install.sh package  the package llamaherd, from this folder
+#   install.sh dev      the tools of scripts/requirements-dev.txt, and requirements-oracles.txt
+#   install.sh clients  clients of the server, in build/clients (tests/clients/requirements.txt)
+#   install.sh docs     the tools that build the site of the Python package
+#   install.sh r        the R package, into the project's library .rlib
+# shellcheck disable=SC2329 # the steps are called by their names
 # shellcheck source=scripts/common.sh
 source "$(dirname "$0")/common.sh"
 
 LLAMA_PIN=llama-cpp-python==$LLAMA_VERSION
+declare -A SAID=(
+  [package]='building and installing the Python package'
+  [dev]='installing the test and lint tools'
+  [clients]='installing client programs of the server'
+  [docs]='installing packages that build the site of the Python package'
+  [r]='installing the R package into .rlib'
+)
 
-install_llama() {
+make_llama() {
   local python
   # A newer script alone is no reason to remove .venv with all tools.
   if .venv/bin/pip show llama-cpp-python 2>/dev/null | grep -qx "Version: $LLAMA_VERSION"; then
@@ -36,24 +45,14 @@ install_llama() {
   logged llama-cpp-python pip install --verbose "$LLAMA_PIN"
 }
 
+# The build uses the llama-cpp-python of this environment, because an isolated build might
+# compile it again. The build folder is kept, so that later builds are incremental.
 install_package() {
-  say 'building and installing the Python package'
-  # The build uses the llama-cpp-python of this environment, because an isolated build might
-  # compile it again. The build folder is kept, so that later builds are incremental.
-  logged python-package install_package_steps
-}
-
-install_package_steps() {
   pip install -r scripts/requirements-build.txt
   pip install --no-build-isolation --config-settings=build-dir=build/wheel '.[docx,plot,research,server]'
 }
 
 install_dev() {
-  say 'installing the test and lint tools'
-  logged python-dev install_dev_steps
-}
-
-install_dev_steps() {
   pip install -r scripts/requirements-dev.txt
   pip install --no-deps -r scripts/requirements-oracles.txt
 }
@@ -61,19 +60,20 @@ install_dev_steps() {
 # --no-deps, because the list is complete. These pins contradict the pins of the tools, so
 # pip would search for a solution for minutes.
 install_clients() {
-  say 'installing client programs of the server'
-  logged python-clients install_clients_steps
-}
-
-install_clients_steps() {
   "$VENV_PYTHON" -m venv --clear build/clients
-  build/clients/bin/python -m pip install --no-deps \
-    -r tests/clients/requirements.txt
+  build/clients/bin/python -m pip install --no-deps -r tests/clients/requirements.txt
 }
 
-install_docs() {
-  say 'installing packages that build the site of the Python package'
-  logged python-docs pip install -r scripts/requirements-docs.txt
+install_docs() { pip install -r scripts/requirements-docs.txt; }
+
+install_r() {
+  mkdir -p "$R_LIBRARY"
+  R CMD INSTALL --no-test-load --library="$R_LIBRARY" r_package
 }
 
-"install_$1"
+if [[ $1 == llama ]]; then
+  make_llama
+else
+  say "${SAID[$1]}"
+  logged "install-$1" "install_$1"
+fi

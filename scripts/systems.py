@@ -13,6 +13,10 @@ import json
 import sys
 from datetime import date
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Sequence
 
 ROOT = Path(__file__).parents[1]
 sys.path.append(str(ROOT / "benchmarks"))
@@ -60,75 +64,71 @@ NOT_TRIED = "not tried"
 Record = dict[str, dict[str, str]]
 
 
-def read() -> Record:
-    """Return the recorded states by system and column."""
-    record: Record = json.loads(RECORD.read_text()) if RECORD.exists() else {}
+def read(path: Path) -> Record:
+    """Return the recorded fields of each row of a table."""
+    record: Record = json.loads(path.read_text()) if path.exists() else {}
     return record
 
 
-def record(system: str, column: str, state: str) -> None:
-    """Record one cell, and write the table."""
-    for value, known in ((system, SYSTEMS), (column, COLUMNS), (state, STATES)):
-        if value not in known:
-            sys.exit(f"{value!r} is none of {', '.join(known)}")
-    found = read()
-    found.setdefault(system, {})[column] = state
-    ordered = {name: found[name] for name in SYSTEMS if name in found}
-    RECORD.write_text(json.dumps(ordered, indent=1) + "\n")
+def add(path: Path, rows: Collection[str], name: str, fields: dict[str, str]) -> None:
+    """Record fields of a row, and write the tables."""
+    check(name, rows)
+    record = read(path)
+    record[name] = {**record.get(name, {}), **fields}
+    ordered = {name: record[name] for name in rows if name in record}
+    path.write_text(json.dumps(ordered, indent=1) + "\n")
     write()
 
 
-def table(found: Record) -> str:
-    """Return the table in Markdown."""
-    lines = ["| system | " + " | ".join(COLUMNS.values()) + " |"]
-    lines.append("| --- " * (1 + len(COLUMNS)) + "|")
+def check(value: str, known: Collection[str]) -> None:
+    """End the program if a value is not a known one."""
+    if value not in known:
+        sys.exit(f"{value!r} is none of {', '.join(known)}")
+
+
+def table() -> str:
+    """Return the table of systems in Markdown."""
+    record = read(RECORD)
+    rows = [["system", *COLUMNS.values()]]
     for name, title in SYSTEMS.items():
-        cells = [STATES.get(found.get(name, {}).get(x, ""), NOT_TRIED) for x in COLUMNS]
-        lines.append(f"| {title} | " + " | ".join(cells) + " |")
-    return "\n".join(lines) + "\n"
+        cells = record.get(name, {})
+        rows.append([title, *(STATES.get(cells.get(x, ""), NOT_TRIED) for x in COLUMNS)])
+    return _markdown(rows)
 
 
-def record_version(name: str, result: str) -> None:
-    """Record one row of the table of versions, and write the tables."""
-    if name not in VERSIONS:
-        sys.exit(f"{name!r} is none of {', '.join(VERSIONS)}")
-    found = read_versions()
-    found[name] = {"date": date.today().isoformat(), "result": result.strip(" =")}  # noqa: DTZ011 - a day
-    ordered = {name: found[name] for name in VERSIONS if name in found}
-    VERSIONS_RECORD.write_text(json.dumps(ordered, indent=1) + "\n")
-    write()
-
-
-def read_versions() -> Record:
-    """Return the recorded date and result of each row of the table of versions."""
-    record: Record = (
-        json.loads(VERSIONS_RECORD.read_text()) if VERSIONS_RECORD.exists() else {}
-    )
-    return record
-
-
-def versions_table(found: Record) -> str:
+def versions_table() -> str:
     """Return the table of versions in Markdown."""
-    lines = ["| tried | command | result | date |", "| --- | --- | --- | --- |"]
+    record = read(VERSIONS_RECORD)
+    rows = [["tried", "command", "result", "date"]]
     for name, (title, command) in VERSIONS.items():
-        row = found.get(name, {"result": NOT_TRIED, "date": ""})
-        lines.append(f"| {title} | `{command}` | {row['result']} | {row['date']} |")
-    return "\n".join(lines) + "\n"
+        row = record.get(name, {"result": NOT_TRIED, "date": ""})
+        rows.append([title, f"`{command}`", row["result"], row["date"]])
+    return _markdown(rows)
+
+
+def _markdown(rows: Iterable[Sequence[str]]) -> str:
+    head, *lines = (f"| {' | '.join(row)} |" for row in rows)
+    rule = "| --- " * (head.count("|") - 1) + "|"
+    return "\n".join([head, rule, *lines]) + "\n"
 
 
 def write() -> None:
     """Replace both tables."""
-    marked.write(README, {"systems": table(read())})
-    marked.write(PAGE, {"versions": versions_table(read_versions())})
+    marked.write(README, {"systems": table()})
+    marked.write(PAGE, {"versions": versions_table()})
 
 
 def main(arguments: list[str]) -> None:
     """Run `record`, `version` or `write`."""
     match arguments:
         case ["record", system, column, state]:
-            record(system, column, state)
+            check(column, COLUMNS)
+            check(state, STATES)
+            add(RECORD, SYSTEMS, system, {column: state})
         case ["version", name, result]:
-            record_version(name, result)
+            day = date.today().isoformat()  # noqa: DTZ011 - a day
+            fields = {"date": day, "result": result.strip(" =")}
+            add(VERSIONS_RECORD, VERSIONS, name, fields)
         case ["write"]:
             write()
         case _:

@@ -13,8 +13,8 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-import exports
 import lief
+import pe
 
 _HERE = "@rpath/"
 
@@ -60,7 +60,7 @@ def main(oldest: str, library: str, rpath: str, folder: str, *headers: str) -> N
     if headers:
         exported = {symbol.name.removeprefix("_") for symbol in binary.exported_symbols}
         ours = {name for name in exported if name.startswith(("lh_", "newrllama_"))}
-        found += exports.problems(ours, [*headers])
+        found += pe.problems(ours, [*headers])
     if found:
         sys.exit(f"{library}: " + "; ".join(found))
     print(f"{Path(library).name} needs {', '.join(sorted(needed(binary)))}")

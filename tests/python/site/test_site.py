@@ -14,7 +14,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[3] / "scripts"))
 import docs_links
 
 ROOT = docs_links.ROOT
-CHECKER = ROOT / "scripts" / "check_links.py"
+CHECKER = ROOT / "scripts" / "docs_links.py"
 
 
 def check(folder: Path) -> subprocess.CompletedProcess[str]:
@@ -86,7 +86,7 @@ def test_every_page_is_in_the_navigation() -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["ci_report", "readme_first", "request_fields", "systems"]
+    "name", ["ci_report", "docs_examples", "request_fields", "systems"]
 )
 def test_a_script_hides_no_package_from_tests(name: str) -> None:
     script = f"import {name}, coverage\nassert coverage.__path__"
