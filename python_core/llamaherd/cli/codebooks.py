@@ -14,6 +14,7 @@ from llamaherd.calls.asks.annotate_options import AnnotateOptions
 from llamaherd.cli.model_flags import GPU, MODEL, load_model, take_table
 from llamaherd.cli.page import Commands, declared_flags
 from llamaherd.cli.tables import shown_warnings
+from llamaherd.engine.core import checks
 from llamaherd.engine.core.errors import ArgumentError, BadArgumentError
 from llamaherd.engine.core.files import check_free, text_of_file, write_new
 from llamaherd.tables.spec_keys import RunKeys
@@ -117,12 +118,16 @@ def compare(
 ) -> None:
     """Compare codebooks, print the results and store the comparison."""
     from llamaherd.coding.annotation.codebook_file import codebook_from  # noqa: PLC0415
+    from llamaherd.coding.plots.plot import plot as draw  # noqa: PLC0415
     from llamaherd.coding.selection.candidates import CodebookCandidate  # noqa: PLC0415
     from llamaherd.coding.selection.compare import compare_codebooks  # noqa: PLC0415
+    from llamaherd.tables.outputs import check_place  # noqa: PLC0415
 
     for path in (out, plot):  # before hours of work
         if path is not None:
             check_free(Path(path), overwrite=overwrite, argument="out")
+            check_place(path, "out")
+    pyplot = None if plot is None else _pyplot(plot)
     loading = take_table(settings)
     options = {
         name: value for name, value in settings.items() if value not in (None, False)
@@ -149,8 +154,10 @@ def compare(
         )
     if out is not None:
         write_new(Path(out), comparison.to_json().encode(), overwrite=overwrite)
-    if plot is not None:
-        _save_plot(comparison, plot)
+    if pyplot is not None:
+        draw(comparison)
+        pyplot.savefig(plot)
+        pyplot.close()
     click.echo(str(comparison))
 
 
@@ -228,10 +235,9 @@ def evaluate(choice: str, gold: str, model: str, **settings: Any) -> None:  # no
     click.echo(f"{evaluation}\n\n{evaluation.validation}")
 
 
-def _save_plot(comparison: CodebookComparison, path: str) -> None:
-    """Save the plot of a comparison to a file; the ending of its name is the format."""
+def _pyplot(path: str) -> Any:  # noqa: ANN401 - an optional module
+    """Return matplotlib's pyplot, which must know the ending of a file's name."""
     from llamaherd.coding.plots.drawing import MISSING  # noqa: PLC0415 - optional
-    from llamaherd.coding.plots.plot import plot  # noqa: PLC0415
 
     try:
         import matplotlib as mpl  # noqa: PLC0415 - optional
@@ -239,10 +245,15 @@ def _save_plot(comparison: CodebookComparison, path: str) -> None:
         raise ImportError(MISSING) from error
     mpl.use("agg")  # draw without a window
     import matplotlib.pyplot as plt  # noqa: PLC0415
+    from matplotlib.backend_bases import FigureCanvasBase  # noqa: PLC0415
 
-    plot(comparison)
-    plt.savefig(path)
-    plt.close()
+    kinds = FigureCanvasBase.get_supported_filetypes()
+    if Path(path).suffix.lower().removeprefix(".") not in {"", *kinds}:
+        raise ArgumentError(
+            f"must end in one of .{', .'.join(kinds)}, not {checks.shown(path)}",
+            argument="plot",
+        )
+    return plt
 
 
 @codebooks.declared(

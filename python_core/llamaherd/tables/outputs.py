@@ -281,21 +281,27 @@ def writing(
 
 def checked_output(spec: RunSpec) -> Path:
     """Return the path of the output."""
-    path = Path(os.path.realpath(spec.output))
-    name = checks.shown(spec.output)
+    path = check_place(spec.output, "output")
+    if spec.input != STREAM and path == Path(os.path.realpath(spec.input)):
+        name = checks.shown(spec.output)
+        raise ArgumentError(
+            f"{name} is the input: choose another name", argument="output"
+        )
+    return path
+
+
+def check_place(output: str, argument: str) -> Path:
+    """Return the path of a file, which can be written there after hours of work."""
+    path, name = Path(os.path.realpath(output)), checks.shown(output)
     if not path.parent.is_dir():
         raise ArgumentError(
             f"{name}: there is no folder {path.parent}",
-            argument="output",
+            argument=argument,
             code="unknown_argument",
         )
     reason = os.strerror(errno.EISDIR) if path.is_dir() else why_unwritable(path.parent)
     if reason:
-        raise ArgumentError(f"{name} cannot be written: {reason}", argument="output")
-    if spec.input != STREAM and path == Path(os.path.realpath(spec.input)):
-        raise ArgumentError(
-            f"{name} is the input: choose another name", argument="output"
-        )
+        raise ArgumentError(f"{name} cannot be written: {reason}", argument=argument)
     return path
 
 

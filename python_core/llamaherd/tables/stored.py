@@ -168,11 +168,18 @@ def compressed_to(path: str, stream: IO[bytes]) -> Iterator[IO[bytes]]:
             yield out
 
 
-def _arrow() -> Any:  # noqa: ANN401 - an optional module
+def check_package(path: str) -> None:
+    """Check that the package is installed that a file's name needs."""
+    for suffix in _suffixes(path):
+        if suffix in {".parquet", ".zst"}:
+            _arrow(suffix)
+
+
+def _arrow(suffix: str = ".zst") -> Any:  # noqa: ANN401 - an optional module
     try:
         import pyarrow as pa  # noqa: PLC0415 - optional dependency
     except ImportError:
         raise ImportError(
-            f".zst needs pyarrow: {phrases.install_command('parquet')}"
+            f"{suffix} needs pyarrow: {phrases.install_command('parquet')}"
         ) from None
     return pa

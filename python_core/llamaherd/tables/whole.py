@@ -21,13 +21,15 @@ from llamaherd.engine.core.errors import ArgumentError
 from llamaherd.engine.core.plain import is_missing
 from llamaherd.engine.core.stats import Stats
 from llamaherd.tables.inputs import table_in
-from llamaherd.tables.outputs import TextWriter, record_in, replacing
+from llamaherd.tables.outputs import TextWriter, check_place, record_in, replacing
 from llamaherd.tables.stored import (
     STREAM,
     check_name,
+    check_package,
     compressed_to,
     delimiter_of,
     format_of,
+    is_stream,
     readable,
 )
 from llamaherd.tables.table import Block
@@ -90,10 +92,14 @@ def write_whole(frame: Any, path: str, *, overwrite: bool) -> None:  # noqa: ANN
 
 
 def check_free(path: str, *, overwrite: bool) -> None:
-    """Check that an output does not exist yet, or may be replaced."""
-    if path != STREAM:
-        check_name("out", path)
-        files.check_free(Path(path), overwrite=overwrite, argument="out")
+    """Check that an output can be written, and is new or may be replaced."""
+    if path == STREAM:
+        return
+    check_name("out", path)
+    files.check_free(Path(path), overwrite=overwrite, argument="out")
+    if not is_stream(path):
+        check_place(path, "out")
+    check_package(path)
 
 
 def _write_text(frame: Any, stream: Any, delimiter: str) -> None:  # noqa: ANN401

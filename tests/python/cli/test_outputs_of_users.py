@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING
 
 import llamaherd as lh
@@ -138,6 +139,35 @@ def test_a_command_replaces_a_file_only_if_asked(
     if command.startswith(("codebooks ready", "spans")) and name == "mine.csv":
         assert main([*command.split(), name, "--overwrite"]) == 0
         assert (tmp_path / name).read_bytes() != MINE
+
+
+MISSING_FOLDER = "there is no folder"
+BEFORE_WORK = [
+    *((f"{command} none/out.csv", 2, MISSING_FOLDER) for command in COMMANDS[1:]),
+    (f"{COMMANDS[2]} out.xyz", 2, "--plot must end in one of .eps, "),
+    (f"{COMMANDS[2]} out.png", 1, "plots need matplotlib"),
+    (f"{COMMANDS[5]} out.parquet", 1, ".parquet needs pyarrow"),
+    (f"{COMMANDS[6]} out.csv.zst", 1, ".zst needs pyarrow"),
+]
+
+
+@pytest.mark.parametrize(("command", "status", "message"), BEFORE_WORK)
+def test_an_output_that_cannot_be_written_is_refused_before_the_work(
+    command: str,
+    status: int,
+    message: str,
+    *,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "in.csv").write_text("text\na\n")
+    for package in ("pyarrow", "matplotlib"):
+        if package in message:
+            monkeypatch.setitem(sys.modules, package, None)
+    assert main(command.split()) == status
+    assert message in capsys.readouterr().err
 
 
 def test_the_folder_of_a_server_is_used_again(tmp_path: Path) -> None:
