@@ -21,9 +21,8 @@ import shlex
 import subprocess
 import sys
 import tempfile
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 from urllib.request import Request, urlopen
 
 import llamaherd
@@ -67,8 +66,7 @@ writeLines(jsonlite::toJSON(shown, digits = 4), "picture.json")
 """
 
 
-@dataclass(frozen=True, slots=True)
-class Picture:
+class Picture(NamedTuple):
     """A picture and the R example that draws it."""
 
     path: str  # path in the repository

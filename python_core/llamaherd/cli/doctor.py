@@ -37,20 +37,12 @@ if TYPE_CHECKING:
 State = Literal["ok", "note", "warning", "error"]
 
 # Name of each processor feature in libllama, by its name in Linux.
+_ALIKE = "avx avx2 fma f16c avx_vnni avx512_vnni avx512_bf16 amx_int8 sve sme"
 _COMPILED = {
-    "avx": "AVX",
-    "avx2": "AVX2",
-    "fma": "FMA",
-    "f16c": "F16C",
-    "avx_vnni": "AVX_VNNI",
+    **{name: name.upper() for name in _ALIKE.split()},
     "avx512f": "AVX512",
-    "avx512_vnni": "AVX512_VNNI",
-    "avx512_bf16": "AVX512_BF16",
-    "amx_int8": "AMX_INT8",
     "asimddp": "DOTPROD",
     "i8mm": "MATMUL_INT8",
-    "sve": "SVE",
-    "sme": "SME",
 }
 _LITTLE_MEMORY = 1 << 30  # bytes
 _LITTLE_DISK = 5 << 30
@@ -108,9 +100,10 @@ def processor() -> Finding:
     amx = ", AMX multiplies" if shim.has_amx() else ""
     text = f"{cpu_name()} ({' '.join(has) or 'no known features'}){amx}"
     unused = [
-        name for name in has if compiled and _COMPILED.get(name, "") not in compiled
+        name
+        for name in has
+        if compiled and name in _COMPILED and _COMPILED[name] not in compiled
     ]
-    unused = [name for name in unused if name in _COMPILED]
     if not unused:
         return _ok(text)
     return _note(

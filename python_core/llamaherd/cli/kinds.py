@@ -45,6 +45,18 @@ class ValueKind(_ParamType):
         return self._read(value) if isinstance(value, str) else value
 
 
+def _kind(read: Callable[[str], Any], problem: str) -> ValueKind:
+    """Return the kind of values that `read` returns; it raises ValueError for others."""
+
+    def checked(text: str) -> Any:  # noqa: ANN401 - as `read` returns it
+        try:
+            return read(text)
+        except ValueError:
+            raise click.BadParameter(f"{text!r} {problem}.") from None
+
+    return ValueKind(checked)
+
+
 def whole(low: int, high: int | None = None) -> ValueKind:
     """Return the kind of integers in [low, high]."""
     wanted = f"of at least {low}" if high is None else f"from {low} to {high}"
@@ -52,23 +64,16 @@ def whole(low: int, high: int | None = None) -> ValueKind:
     def read(text: str) -> int:
         number = int(text) if re.fullmatch(r"[+-]?[0-9]+", text.strip()) else low - 1
         if number < low or (high is not None and number > high):
-            raise click.BadParameter(f"{text!r} is not a whole number {wanted}.")
+            raise ValueError
         return number
 
-    return ValueKind(read)
-
-
-def _real(text: str) -> float:
-    try:
-        return float(text)
-    except ValueError:
-        raise click.BadParameter(f"{text!r} is not a number.") from None
+    return _kind(read, f"is not a whole number {wanted}")
 
 
 def _seconds(text: str) -> float:
-    value = _real(text)
+    value = float(text)
     if not (math.isfinite(value) and value > 0):
-        raise click.BadParameter(f"{value:g} is not a positive number.")
+        raise ValueError
     return value
 
 
@@ -77,33 +82,23 @@ def size(text: str) -> int:
     match = _SIZE.fullmatch(text.strip())
     n = int(float(match[1]) * _UNITS[match[2].lower()]) if match else 0
     if n < 1:
-        raise click.BadParameter(
-            f"{text!r} is not a size, such as 16GB, 500MB or a number of bytes."
-        )
+        raise ValueError(text)
     return n
-
-
-def _layers(text: str) -> int | str:
-    try:
-        return text if text == "auto" else int(text)
-    except ValueError:
-        raise click.BadParameter(f"{text!r} is not a whole number or 'auto'.") from None
-
-
-def _shares(text: str) -> list[float]:
-    try:
-        return [float(share) for share in text.split(",")]
-    except ValueError:
-        raise click.BadParameter(
-            f"{text!r} is not a list of numbers such as 3,1."
-        ) from None
 
 
 def _thinking(text: str) -> bool | int:
     number = _SWITCHES.get(text.lower(), checks.digits(text))
     if number is None:
-        raise click.BadParameter(f"{text!r} is neither a number nor on or off.")
+        raise ValueError
     return number
+
+
+def _shard(text: str) -> tuple[int, int]:
+    first, _, last = text.partition("/")
+    i, n = checks.digits(first), checks.digits(last)
+    if i is None or n is None or not 1 <= i <= n:
+        raise ValueError
+    return i, n
 
 
 def _variable(text: str) -> tuple[str, Any]:
@@ -131,17 +126,9 @@ def merged_variables(
     return dict(value) or None
 
 
-def _shard(text: str) -> tuple[int, int]:
-    first, _, last = text.partition("/")
-    i, n = checks.digits(first), checks.digits(last)
-    if i is None or n is None or not 1 <= i <= n:
-        raise click.BadParameter(f"{text!r} is not a part such as 1/50 or 50/50.")
-    return i, n
-
-
 def _not_empty(text: str) -> str:
     if not text.strip():
-        raise click.BadParameter("a name must not be empty.")
+        raise ValueError
     return text.strip()
 
 
@@ -198,19 +185,23 @@ KINDS: dict[str, ValueKind] = {
     "SEED": whole(0),
     "PORT": whole(0, 65535),
     "BYTES": whole(1),
-    "X": ValueKind(_real),
-    "GB": ValueKind(_real),
-    "NATS": ValueKind(_real),
-    "S": ValueKind(_seconds),
-    "SIZE": ValueKind(size),
-    "LAYERS": ValueKind(_layers),
-    "X,X,...": ValueKind(_shares),
+    **dict.fromkeys(("X", "GB", "NATS"), _kind(float, "is not a number")),
+    "S": _kind(_seconds, "is not a positive number"),
+    "SIZE": _kind(size, "is not a size, such as 16GB, 500MB or a number of bytes"),
+    "LAYERS": _kind(
+        lambda text: text if text == "auto" else int(text),
+        "is not a whole number or 'auto'",
+    ),
+    "X,X,...": _kind(
+        lambda text: [float(share) for share in text.split(",")],
+        "is not a list of numbers such as 3,1",
+    ),
     "NAME,NAME": ValueKind(lambda text: [name.strip() for name in text.split(",")]),
     "A,B,C": ValueKind(_labels),
-    "N|on|off": ValueKind(_thinking),
+    "N|on|off": _kind(_thinking, "is neither a number nor on or off"),
     "NAME=VALUE": ValueKind(_variable),
-    "I/N": ValueKind(_shard),
-    "ALIAS": ValueKind(_not_empty),
+    "I/N": _kind(_shard, "is not a part such as 1/50 or 50/50"),
+    "ALIAS": _kind(_not_empty, "must not be empty"),
     "HOST": ValueKind(_host_name),
     "FILE.txt": ValueKind(_content),
     "FILE.jinja": ValueKind(_content),

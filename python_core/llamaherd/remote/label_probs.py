@@ -85,9 +85,9 @@ def _logprobs(
                 continue
             fits = _fitting(answers, alive, prefix + token)
             if len(fits) == 1:
-                logprobs[fits[0]] = _added(logprobs[fits[0]], path + logprob)
+                logprobs[fits[0]] = float(np.logaddexp(logprobs[fits[0]], path + logprob))
             elif fits:
-                shared = _added(shared, path + logprob)
+                shared = float(np.logaddexp(shared, path + logprob))
         path += piece.logprob
         prefix += piece.token
         before, alive = alive, _fitting(answers, alive, prefix)
@@ -95,11 +95,9 @@ def _logprobs(
             return None
     if len(alive) > 1:  # a longer label starts with the answer, and its share is unknown
         return None
-    logprobs[chosen] = _added(logprobs[chosen], path)
-    total = -math.inf
-    for logprob in logprobs:
-        total = _added(total, logprob)
-    is_known = shared - _added(total, shared) <= math.log(_MOST_SHARED)
+    logprobs[chosen] = float(np.logaddexp(logprobs[chosen], path))
+    total = np.logaddexp.reduce([*logprobs, shared])
+    is_known = shared - total <= math.log(_MOST_SHARED)
     return logprobs if is_known else None
 
 
@@ -118,12 +116,6 @@ def _without_form(
 def _fitting(answers: Sequence[str], alive: Sequence[int], prefix: str) -> list[int]:
     """Return the answers that start with a text."""
     return [j for j in alive if answers[j].startswith(prefix)]
-
-
-def _added(one: float, other: float) -> float:
-    """Return log(exp(one) + exp(other))."""
-    high, low = max(one, other), min(one, other)
-    return high if low == -math.inf else high + math.log1p(math.exp(low - high))
 
 
 def classified(

@@ -5,9 +5,10 @@ from __future__ import annotations
 from array import array
 from contextlib import nullcontext
 from functools import cached_property
-from math import sqrt
 from threading import Lock
 from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from llamaherd.calls.asks.texts import Text
 from llamaherd.calls.chat.conversations import Refused, prompts_or_refusals
@@ -93,13 +94,12 @@ class RemoteEmbedder:
         n = self.n_embd
         if len(result.scores) != n * len(texts):
             raise NativeError("the engine returned vectors of different sizes", 0)
-        vectors = array("f")
-        for start in range(0, len(result.scores), n):
-            vector = result.scores[start : start + n]
-            length = sqrt(sum(value * value for value in vector))
-            factor = 1 / length if self._is_scaled and length > 0 else 1.0
-            vectors.extend([value * factor for value in vector])
-        return vectors
+        vectors = np.reshape(result.scores, (len(texts), n))
+        if self._is_scaled:
+            with np.errstate(over="ignore"):  # the server may send any number
+                lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
+            vectors = vectors / np.where(lengths > 0, lengths, 1.0)
+        return array("f", vectors.ravel())
 
     def abort(self) -> None:
         """See `Embedder`."""

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from llamaherd.calls.chat.chat import chat_date
 from llamaherd.calls.journal.file import first_day
 from llamaherd.calls.journal.journal import Journal
-from llamaherd.calls.run.context import Context
+from llamaherd.calls.run.context import Context, checked_options
 from llamaherd.engine.core.caller import warn_notes
 from llamaherd.engine.core.errors import (
     ArgumentError,
@@ -144,6 +144,9 @@ def do_run(
             old_record = found_output(output, overwrite=overwrite)
         elif shard is not None and journal is not None:
             stack.enter_context(locked("journal", journal.path))
+        if spec.task != "embed":  # before the model is downloaded and loaded
+            with of_table("context"):
+                checked_options(spec.context)
         host = stack.enter_context(open_host(spec))
         model = host if isinstance(host, Model) else host.model
         if journal is not None:

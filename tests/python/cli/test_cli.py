@@ -225,19 +225,6 @@ def test_other_machines_with_a_key_or_without_one_said_twice(
     assert "is given with an API key" in capsys.readouterr().err
 
 
-BAD_KEYS = [
-    ("", "must not be empty"),
-    ("  ", "must not be empty"),
-    ("\n", "must not be empty"),
-    ("a b", "no spaces"),
-    ("a\tb", "no spaces and no control"),
-    ("a\x07b", "no control"),
-    ("a\nb", "no control"),
-    ("ключ", "Latin-1"),
-    ("a\ud800", "control"),
-]
-
-
 @pytest.mark.parametrize(
     "key", ["trail ", " lead", "secret\n", "\r\nsecret\r\n", "sécret"]
 )

@@ -196,13 +196,6 @@ def test_what_is_wrong_is_named(changes: dict[str, Any], message: str) -> None:
         changed(spec, changes)
 
 
-def test_the_command_needs_a_codebook(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["annotate", "in.csv", "-m", "m.gguf"]) == 2
-    assert "Missing option '--codebook'" in capsys.readouterr().err
-    assert main(["annotate", "--help"]) == 0
-    assert "llamaherd annotate texts.csv" in capsys.readouterr().out
-
-
 def test_a_number_without_room_is_missing_with_its_reason(tiny_path: Tiny) -> None:
     schema = {
         "type": "object",
