@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import os
 import re
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -46,13 +47,13 @@ class ValueKind(_ParamType):
 
 
 def _kind(read: Callable[[str], Any], problem: str) -> ValueKind:
-    """Return the kind of values that `read` returns; it raises ValueError for others."""
+    """Return the kind of values that `read` returns; None or a ValueError: no value."""
 
     def checked(text: str) -> Any:  # noqa: ANN401 - as `read` returns it
-        try:
-            return read(text)
-        except ValueError:
-            raise click.BadParameter(f"{text!r} {problem}.") from None
+        with suppress(ValueError):
+            if (value := read(text)) is not None:
+                return value
+        raise click.BadParameter(f"{text!r} {problem}.")
 
     return ValueKind(checked)
 
@@ -61,44 +62,28 @@ def whole(low: int, high: int | None = None) -> ValueKind:
     """Return the kind of integers in [low, high]."""
     wanted = f"of at least {low}" if high is None else f"from {low} to {high}"
 
-    def read(text: str) -> int:
+    def read(text: str) -> int | None:
         number = int(text) if re.fullmatch(r"[+-]?[0-9]+", text.strip()) else low - 1
-        if number < low or (high is not None and number > high):
-            raise ValueError
-        return number
+        return number if low <= number <= (number if high is None else high) else None
 
     return _kind(read, f"is not a whole number {wanted}")
 
 
-def _seconds(text: str) -> float:
+def _seconds(text: str) -> float | None:
     value = float(text)
-    if not (math.isfinite(value) and value > 0):
-        raise ValueError
-    return value
+    return value if math.isfinite(value) and value > 0 else None
 
 
-def size(text: str) -> int:
-    """Return a number of bytes, from a number with or without a unit."""
+def size(text: str) -> int | None:
+    """Return a number of bytes, from a number with or without a unit; None: no size."""
     match = _SIZE.fullmatch(text.strip())
     n = int(float(match[1]) * _UNITS[match[2].lower()]) if match else 0
-    if n < 1:
-        raise ValueError(text)
-    return n
+    return n or None
 
 
-def _thinking(text: str) -> bool | int:
-    number = _SWITCHES.get(text.lower(), checks.digits(text))
-    if number is None:
-        raise ValueError
-    return number
-
-
-def _shard(text: str) -> tuple[int, int]:
-    first, _, last = text.partition("/")
-    i, n = checks.digits(first), checks.digits(last)
-    if i is None or n is None or not 1 <= i <= n:
-        raise ValueError
-    return i, n
+def _shard(text: str) -> tuple[int, int] | None:
+    i, n = map(checks.digits, text.partition("/")[::2])
+    return None if i is None or n is None or not 1 <= i <= n else (i, n)
 
 
 def _variable(text: str) -> tuple[str, Any]:
@@ -124,12 +109,6 @@ def merged_variables(
 ) -> dict[str, Any] | None:
     """Return the variables of all `--var` by name; None without one."""
     return dict(value) or None
-
-
-def _not_empty(text: str) -> str:
-    if not text.strip():
-        raise ValueError
-    return text.strip()
 
 
 def _host_name(text: str) -> str:
@@ -198,10 +177,13 @@ KINDS: dict[str, ValueKind] = {
     ),
     "NAME,NAME": ValueKind(lambda text: [name.strip() for name in text.split(",")]),
     "A,B,C": ValueKind(_labels),
-    "N|on|off": _kind(_thinking, "is neither a number nor on or off"),
+    "N|on|off": _kind(
+        lambda text: _SWITCHES.get(text.lower(), checks.digits(text)),
+        "is neither a number nor on or off",
+    ),
     "NAME=VALUE": ValueKind(_variable),
     "I/N": _kind(_shard, "is not a part such as 1/50 or 50/50"),
-    "ALIAS": _kind(_not_empty, "must not be empty"),
+    "ALIAS": _kind(lambda text: text.strip() or None, "must not be empty"),
     "HOST": ValueKind(_host_name),
     "FILE.txt": ValueKind(_content),
     "FILE.jinja": ValueKind(_content),

@@ -40,10 +40,6 @@ _N_ANSWER = 32
 _N_REFILLS = 2  # prompts per slot in a throughput: slots are also refilled
 
 
-def _nothing() -> None:
-    """Abort nothing."""
-
-
 class Stopped(Exception):  # noqa: N818 - a requested end, not an error
     """Raised after `Stop.set` was called."""
 
@@ -53,12 +49,13 @@ class Stop:
 
     def __init__(self) -> None:
         self._is_set = False
-        self._abort: Callable[[], object] = _nothing
+        self._abort: Callable[[], object] | None = None
 
     def set(self) -> None:
         """End the work in `guarding` blocks, current and future ones."""
         self._is_set = True
-        self._abort()
+        if (abort := self._abort) is not None:  # another thread may end the block
+            abort()
 
     def check(self) -> None:
         """Raise Stopped if `set` was called."""
@@ -77,7 +74,7 @@ class Stop:
             self.check()  # this replaces the error of the aborted call
             raise
         finally:
-            self._abort = _nothing
+            self._abort = None
         self.check()
 
 

@@ -193,7 +193,11 @@ def checked_address(
 ) -> Address:
     """Return the address of an engine."""
     text = checks.text("url", url).strip()
-    parts = urlsplit(text)
+    try:
+        parts = urlsplit(text)
+        _ = parts.port, httpx.URL(text).host.encode("idna")  # as a connection does
+    except (ValueError, httpx.InvalidURL) as error:
+        raise ArgumentError(f"is not an address: {error}", argument="url") from None
     if "@" in parts.netloc or parts.query:
         raise ArgumentError(
             "must have no user, password or query: put a key into an environment "

@@ -12,6 +12,7 @@ import sys
 import time
 from contextlib import contextmanager, suppress
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -31,7 +32,6 @@ from llamaherd.remote.server import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    from llamaherd.engine.core.files import LockFile
     from llamaherd.remote.server import Models, StrPath
 
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,40}")
@@ -138,26 +138,22 @@ class _Start:
         self._timeout_s = timeout_s
         self._end_s = time.monotonic() + timeout_s
         self._is_cancelled = is_cancelled
-        self._lock: LockFile | None = None
 
     @contextmanager
     def alone(self) -> Iterator[None]:
         """Wait until no other process, and no other thread, starts this server."""
-        while (holder := self._take_lock()) is not None:
-            self._wait(lambda: f"process {holder or 'unknown'} is still starting it")
+        while True:
+            try:
+                lock = take_lock(self._folder / _LOCK)
+                break
+            except LockHeldError as error:
+                text = f"process {error.process or 'unknown'} is still starting it"
+                self._wait(partial(str, text))
         try:
             yield
         finally:
-            if self._lock is not None:
-                self._lock.release()
-
-    def _take_lock(self) -> str | None:
-        """Take the lock; return the process that holds it, or None."""
-        try:
-            self._lock = take_lock(self._folder / _LOCK)
-        except LockHeldError as error:
-            return error.process
-        return None
+            if lock is not None:
+                lock.release()
 
     def wait_for_end(self, server: RemoteServer) -> None:
         """Wait until a server that is ending has ended."""

@@ -125,8 +125,7 @@ def do_run(
 ) -> Outcome:
     """Execute a run, or one shard of it, which stores its rows only in its journal."""
     with ExitStack() as stack:
-        if shard is not None:
-            check_shardable(spec)
+        _check(spec, shard)
         source = stack.enter_context(opened(spec))
         spec.template.check(list(source.table.columns))
         prefixed(spec, spec.row_task, source.table.columns)
@@ -144,9 +143,6 @@ def do_run(
             old_record = found_output(output, overwrite=overwrite)
         elif shard is not None and journal is not None:
             stack.enter_context(locked("journal", journal.path))
-        if spec.task != "embed":  # before the model is downloaded and loaded
-            with of_table("context"):
-                checked_options(spec.context)
         host = stack.enter_context(open_host(spec))
         model = host if isinstance(host, Model) else host.model
         if journal is not None:
@@ -198,7 +194,16 @@ def first_prompt(spec: RunSpec) -> str:
         return spec.row_task.prompt(text, model)
 
 
-def check_shardable(spec: RunSpec) -> None:
+def _check(spec: RunSpec, shard: tuple[int, int] | None) -> None:
+    """Check what needs no input, before the model is downloaded and loaded."""
+    if shard is not None:
+        _check_shardable(spec)
+    if spec.task != "embed":
+        with of_table("context"):
+            checked_options(spec.context)
+
+
+def _check_shardable(spec: RunSpec) -> None:
     """Check that rows of a run can be computed without the other rows."""
     if spec.row_task.reads_all:
         for name in ("until", "larger"):

@@ -12,7 +12,7 @@ import sys
 import warnings
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, Protocol
+from typing import IO, TYPE_CHECKING, Any
 
 import numpy as np
 import psutil
@@ -40,6 +40,7 @@ if TYPE_CHECKING:
 
     from llamaherd.calls.structured.columns import Column
     from llamaherd.tables.inputs import Input
+    from llamaherd.tables.parquet import ParquetWriter
     from llamaherd.tables.record import Record
     from llamaherd.tables.spec import RunSpec
     from llamaherd.tables.table import Block
@@ -135,16 +136,6 @@ def warn_of_other_run(
         )
 
 
-class TableWriter(Protocol):
-    """Protocol of a writer of tables."""
-
-    def write(self, block: Block, new: Sequence[Sequence[object]]) -> None:
-        """Write a block of input rows with the values of each new column."""
-
-    def close(self) -> None:
-        """Finish the table."""
-
-
 class TextWriter:
     """Writer of CSV, or JSON lines if `delimiter` is "", to a stream that stays open."""
 
@@ -168,7 +159,7 @@ class TextWriter:
             self._put([mark + self._line([*self._columns, *self._new])])
 
     def write(self, block: Block, new: Sequence[Sequence[object]]) -> None:
-        """Write rows."""
+        """Write a block of input rows with the values of each new column."""
         lines = []
         for row, *cells in zip(block.rows, *new, strict=True):
             old = [row.get(name) for name in self._columns]
@@ -234,7 +225,7 @@ def _json(value: object) -> str:
 @contextmanager
 def writing(
     spec: RunSpec, source: Input, new: Mapping[str, Column], meta: str
-) -> Iterator[TableWriter]:
+) -> Iterator[TextWriter | ParquetWriter]:
     """Write the output of a run with its metadata (JSON), complete or not at all."""
     columns = source.table.columns
     is_stream = spec.output == STREAM
@@ -259,10 +250,12 @@ def writing(
     path = checked_output(spec)
     with replacing(path) as draft:
         if kind == "parquet":
-            from llamaherd.tables.parquet import ParquetWriter  # noqa: PLC0415 - optional dependency
+            from llamaherd.tables import parquet  # noqa: PLC0415 - optional dependency
 
             schema = getattr(source.table, "schema", None)
-            rows = ParquetWriter(draft, columns, new, schema=schema, metadata=meta)
+            rows = parquet.ParquetWriter(
+                draft, columns, new, schema=schema, metadata=meta
+            )
             try:
                 yield rows
             finally:

@@ -179,6 +179,15 @@ def test_the_only_model_is_taken_and_one_of_several_is_named() -> None:
         lh.connect("lab")
 
 
+@pytest.mark.parametrize(
+    "host", ["[::1", "lab:x", "lab:99999", "lab:-1", "....", "a" * 300, "xn--", "a\0b"]
+)
+def test_what_is_no_address_is_refused(host: str) -> None:
+    with pytest.raises(lh.ArgumentError, match="is not an address: ") as caught:
+        lh.connect(f"http://{host}/v1")
+    assert caught.value.argument == "url"
+
+
 REFUSED: list[dict[str, Any]] = [
     {"logprobs": 2},
     {"template": "x", "chat": True},

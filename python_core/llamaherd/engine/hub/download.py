@@ -233,7 +233,7 @@ class _Transfer:
         while True:
             try:
                 return self._try()
-            except (httpx.HTTPError, httpx.InvalidURL, OSError) as error:
+            except (httpx.HTTPError, httpx.InvalidURL, UnicodeError, OSError) as error:
                 wait_s = _wait_s(error, n_tries)
                 failure = error
             n_now = part.stat().st_size if part.exists() else 0
@@ -401,7 +401,7 @@ def _reason(error: Exception, n_now: int) -> str:
         reason = f"no connection: {error}"
     elif isinstance(error, httpx.RemoteProtocolError) and n_now:
         reason = f"the connection ended too early: {error}"
-    elif isinstance(error, (httpx.ProtocolError, httpx.InvalidURL)):
+    elif isinstance(error, (httpx.ProtocolError, httpx.InvalidURL, UnicodeError)):
         reason = f"the server's answer cannot be read: {error}"
     else:
         reason = str(error) or type(error).__name__

@@ -83,7 +83,8 @@ def parse(source: object, name: str = "source") -> Source:
     scheme = match[1].lower() if match else ""
     if scheme in {"http", "https"}:
         try:
-            urlsplit(source)
+            parts = urlsplit(source)
+            _ = parts.port, (parts.hostname or "").encode("idna")
         except ValueError as error:
             raise ArgumentError(
                 f"{checks.shown(source)} is not an address: {error}",
