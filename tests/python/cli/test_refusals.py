@@ -125,6 +125,7 @@ REFUSED = [
     ("serve m.gguf --timeout nan", "'nan' is not a positive number."),
     ("serve m.gguf --n-ctx much", "'much' is not a whole number"),
     (f"{SERVE} --connections 0", "--connections"),
+    (f"{SERVE} --ready-file none/x.json", "--ready-file 'none/x.json': there is no"),
     (f"{SERVE} --alias a --alias ' '", "'--alias': ' ' must not be empty."),
     *(
         (f"{SERVE} --allowed-host '{h}'", "--allowed-host")
