@@ -149,9 +149,10 @@ def draw_coding_page() -> None:
     from playwright.sync_api import sync_playwright  # noqa: PLC0415
 
     book = lh.Codebook("What is the topic of the headline?", _TOPICS)
-    sheet = make_sheet({"text": _PAGE_TEXTS}, book, ["anna"], None)
+    data = {"text": _PAGE_TEXTS}
+    sheet = make_sheet(data, book, ["anna"], None)
     with tempfile.TemporaryDirectory() as folder, sync_playwright() as playwright:
-        page = CodingPage(Desk(sheet, Path(folder) / "codes.sqlite"))
+        page = CodingPage(Desk(sheet, Path(folder) / "codes.sqlite"), data)
         thread = Thread(target=page.run)
         thread.start()
         try:
