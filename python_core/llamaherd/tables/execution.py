@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, field, replace
+from time import perf_counter
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from llamaherd.calls.chat.chat import chat_date
 from llamaherd.calls.journal.file import first_day
@@ -19,7 +20,7 @@ from llamaherd.engine.core.errors import (
     is_cancelled,
 )
 from llamaherd.engine.core.keeping import kept
-from llamaherd.engine.core.progress import reporter
+from llamaherd.engine.core.progress import JobProgress, reporter
 from llamaherd.engine.model.model import Model
 from llamaherd.tables.inputs import opened, own_rows
 from llamaherd.tables.outputs import (
@@ -30,7 +31,6 @@ from llamaherd.tables.outputs import (
     warn_of_other_run,
     writing,
 )
-from llamaherd.tables.progress import Meter
 from llamaherd.tables.record import Store, record_of
 from llamaherd.tables.spec_keys import KEYS
 from llamaherd.tables.stored import STREAM
@@ -43,12 +43,13 @@ if TYPE_CHECKING:
     from llamaherd.calls.run.host import Host
     from llamaherd.calls.structured.columns import Column
     from llamaherd.tables.inputs import Input
-    from llamaherd.tables.progress import ProgressOption
     from llamaherd.tables.record import Record
     from llamaherd.tables.spec import RunSpec
     from llamaherd.tables.table import Row, Values
     from llamaherd.tasks.task import Cells, Task
 
+    # True shows a bar; a function is called with each RunProgress.
+    ProgressOption = bool | Callable[["RunProgress"], object]
     # Object that runs prompts: a context; for embeddings, a model.
     OpenHost = Callable[[RunSpec], AbstractContextManager[Host | Model]]
 
@@ -57,6 +58,63 @@ if TYPE_CHECKING:
 BLOCK = 8192
 _STORED = 256  # rows after which results are stored that calls do not journal
 _FINISH = "finish_reason"  # column of a task that generates
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunProgress(JobProgress):
+    """Progress of a run in rows."""
+
+    n_done: int  # answered or failed
+    n_failed: int
+    n_total: int
+    elapsed_s: float
+
+    unit: ClassVar[str] = "rows"
+
+    @property
+    def line(self) -> str:
+        """Return a line with the speed in rows per second."""
+        text = f"{self.n_done / max(self.elapsed_s, 0.001):.1f} rows/s"
+        return f"{text}, {self.n_failed} failed" if self.n_failed else text
+
+
+@dataclass(slots=True)
+class Meter:
+    """Adds up the rows of finished blocks."""
+
+    report: Callable[[RunProgress], object]  # as `reporter` yields it
+    check: Callable[[], object]  # called before each report
+    started_s: float = field(default_factory=perf_counter)
+    n_total: int = 0  # rows of the run
+    n_done: int = 0  # rows of finished blocks
+    n_failed: int = 0
+    n_cut: int = 0  # rows of finished blocks that `max_tokens` cut off
+
+    def block(self, n_known: int, n_failed: int) -> Callable[[Any], object]:
+        """Return the progress callback of a block with `n_known` known rows."""
+
+        def report(progress: Any) -> None:  # noqa: ANN401 - of any task
+            self._report_progress(n_known + progress.n_done, n_failed + progress.n_failed)
+
+        return report
+
+    def end_block(self, n_rows: int, n_failed: int, n_cut: int) -> None:
+        """Add the rows of a finished block to the totals."""
+        self.n_cut += n_cut
+        self.n_done += n_rows
+        self.n_failed += n_failed
+        self._report_progress(0, 0)
+
+    def _report_progress(self, n_done: int, n_failed: int) -> None:
+        self.check()
+        self.report(
+            RunProgress(
+                n_done=self.n_done + n_done,
+                n_failed=self.n_failed + n_failed,
+                n_total=self.n_total,
+                elapsed_s=perf_counter() - self.started_s,
+            )
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -25,7 +25,7 @@ from llamaherd.tables.spec import RunSpec
 from llamaherd.tables.spec_file import changed
 
 if TYPE_CHECKING:
-    from llamaherd.tables.progress import RunProgress
+    from llamaherd.tables.execution import RunProgress
 
 Tiny = Callable[[str], Path]
 TEXTS = [f"{'abc'[i % 3] * 6} text number {i // 2}" for i in range(60)]
