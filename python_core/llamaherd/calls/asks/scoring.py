@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from array import array
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -16,6 +16,7 @@ from llamaherd.engine.core.argument import Argument
 from llamaherd.engine.core.errors import Failure, TokenizeError
 from llamaherd.engine.core.phrases import count_of
 from llamaherd.engine.core.request import Request, TokenTree, check_wanted
+from llamaherd.engine.core.results import Results
 from llamaherd.engine.model.tokens import Joiner
 
 if TYPE_CHECKING:
@@ -25,7 +26,8 @@ if TYPE_CHECKING:
     from llamaherd.calls.asks.rendering import Rendered
     from llamaherd.engine.core.argument import Name
     from llamaherd.engine.core.request import ThoughtStage
-    from llamaherd.engine.core.results import Result
+    from llamaherd.engine.core.results import FinishReason, Result
+    from llamaherd.engine.core.stats import RequestStats
     from llamaherd.engine.model.model import Model
 
 
@@ -33,6 +35,8 @@ if TYPE_CHECKING:
 # accurate to about 5e-8, so the logarithm of a smaller value is not meaningful; rounding
 # may even yield 0.
 _LEAST_REST = 1e-7
+# Number of steps of the model from which on the continuations of a prompt are divided.
+_LEAST_DIVIDED = 200
 
 
 class Continuations:
@@ -118,6 +122,109 @@ class ScoredPrompt(NamedTuple):
             return None
         n = len(self.continuations)
         return [self.tree.token_logprobs(i, result.scores) for i in range(n)]
+
+
+class DividedPrompts:
+    """The continuations of few prompts, divided among clients that run at once.
+
+    The engine computes the continuations of one client one after another. A part of them
+    is a sample of its prompt, so the prompt is computed once.
+
+    Args:
+        n_parts: Number of parts of each prompt.
+    """
+
+    def __init__(self, model: Model, rows: Sequence[ScoredPrompt], n_parts: int) -> None:
+        self._rows = rows
+        self.n_parts = n_parts
+        self._parts = [_divided(row, n_parts) for row in rows]
+        self.requests = [
+            _scored(
+                model,
+                row.request.text,
+                row.request.tokens,
+                [row.continuations[i] for i in part],
+            ).request
+            if row.tree is not None
+            else row.request
+            for row, parts in zip(rows, self._parts, strict=True)
+            for part in parts
+        ]
+
+    def joined(self, results: Results) -> Results:
+        """Return the results of whole prompts."""
+        samples_of_all = zip(self._rows, self._parts, results.samples, strict=True)
+        whole = [_joined(*prompt) for prompt in samples_of_all]
+        stats = replace(
+            results.stats,
+            n_samples=len(whole),
+            n_failed=sum(result.error is not None for result in whole),
+            n_copied=sum(
+                result.stats is None and result.finish_reason == "stop"
+                for result in whole
+            ),
+        )
+        return Results(whole, stats)
+
+
+def divided(
+    model: Model, rows: Sequence[ScoredPrompt], n_slots: int
+) -> DividedPrompts | None:
+    """Divide the continuations of fewer prompts than slots; None if it saves no time."""
+    n_parts = n_slots // max(1, len(rows))
+    if n_parts < 2 or any(row.request.thought is not None for row in rows):
+        return None
+    steps = (row.tree.n_paths for row in rows if row.tree is not None)
+    is_long = max(steps, default=0) >= _LEAST_DIVIDED
+    return DividedPrompts(model, rows, n_parts) if is_long else None
+
+
+def _divided(row: ScoredPrompt, n_parts: int) -> list[list[int]]:
+    """Return indices of continuations; those of a part begin alike. A part may repeat."""
+    order = sorted(
+        range(len(row.continuations)), key=lambda i: row.continuations[i].tolist()
+    )
+    n_each = max(1, -(-len(order) // n_parts))
+    return [order[at * n_each :][:n_each] or order[:n_each] for at in range(n_parts)]
+
+
+def _joined(
+    row: ScoredPrompt, parts: Sequence[Sequence[int]], samples: Sequence[Result]
+) -> Result:
+    first = replace(
+        samples[0],
+        error=first_error(samples),
+        finish_reason=worst_reason(samples),
+        stats=added_cost(samples),
+    )
+    if row.tree is None or first.finish_reason != "stop":
+        return replace(first, scores=None)
+    scores = [0.0] * len(row.tree.tree.tokens)
+    for part, sample in zip(parts, samples, strict=True):
+        tree = Continuations([row.continuations[i] for i in part])
+        for j, i in enumerate(part):
+            values = tree.token_logprobs(j, sample.scores or ())
+            for node, value in zip(row.tree.nodes(i), values, strict=True):
+                scores[node] = value
+    return replace(first, scores=scores)
+
+
+def first_error(samples: Sequence[Result]) -> str | None:
+    """Return the first error of a prompt's samples."""
+    return next((sample.error for sample in samples if sample.error is not None), None)
+
+
+def worst_reason(samples: Sequence[Result]) -> FinishReason:
+    """Return the worst finish reason of a prompt's samples."""
+    reasons = [sample.finish_reason for sample in samples]
+    order: list[FinishReason] = ["error", "cancelled"]
+    return next((reason for reason in order if reason in reasons), reasons[0])
+
+
+def added_cost(samples: Sequence[Result]) -> RequestStats | None:
+    """Return the cost of all samples of a prompt; None if it was not run."""
+    known = [sample.stats for sample in samples if sample.stats is not None]
+    return sum(known[1:], known[0]) if known else None
 
 
 # A prompt that was not scored, because its call ended before it began.

@@ -128,6 +128,7 @@ class HostedCall(Generic[_T]):
         convert: Function that makes scores of the results, for a scoring call.
         name: Name of the argument with the prompts, in the message of a failure.
         n_beside: Number of additional requests, which are no prompts of the caller.
+        n_each: Number of requests of each prompt.
     """
 
     def __init__(
@@ -140,6 +141,7 @@ class HostedCall(Generic[_T]):
         convert: Callable[[Results], _T] | None = None,
         name: str = "prompts",
         n_beside: int = 0,
+        n_each: int = 1,
     ) -> None:
         self.host = host
         self.tell = tell
@@ -148,16 +150,17 @@ class HostedCall(Generic[_T]):
         self._convert = convert
         self._name = name
         self._n_beside = n_beside
+        self._n_each = n_each
 
     @property
     def progress(self) -> Progress:
         """Counts of finished units, without the additional requests."""
-        progress = self.call.progress
-        n_total = progress.n_total - self._n_beside
+        progress, n_each = self.call.progress, self._n_each
+        n_total = progress.n_total // n_each - self._n_beside
         return replace(
             progress,
-            n_done=min(progress.n_done, n_total),
-            n_failed=min(progress.n_failed, n_total),
+            n_done=min(progress.n_done // n_each, n_total),
+            n_failed=min(progress.n_failed // n_each, n_total),
             n_total=n_total,
         )
 
