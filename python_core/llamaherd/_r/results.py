@@ -28,7 +28,7 @@ from llamaherd._r.forms import (
 )
 from llamaherd._r.quotes import labels_of, text_of, with_places_of_r
 from llamaherd.calls.run.embedding import Embeddings, EmbedStats
-from llamaherd.calls.structured.schema_columns import read_columns
+from llamaherd.calls.structured.columns import read_columns
 from llamaherd.engine.core.errors import codes_of
 from llamaherd.engine.core.results import THOUGHT_COLUMNS, thought_cells
 from llamaherd.engine.core.stats import ActorStats

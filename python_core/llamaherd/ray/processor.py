@@ -13,7 +13,7 @@ from llamaherd.calls.api.embed import embed_parallel
 from llamaherd.calls.api.generate import generate_parallel
 from llamaherd.calls.api.running import start
 from llamaherd.calls.asks.requests import place_of
-from llamaherd.calls.structured.schema_columns import array
+from llamaherd.calls.structured.columns import array
 from llamaherd.coding.annotation.annotate import annotate
 from llamaherd.coding.annotation.columns import names_of_columns
 from llamaherd.engine.core import checks

@@ -18,7 +18,7 @@ import numpy as np
 import psutil
 
 from llamaherd.calls.journal.file import network_type, quoted
-from llamaherd.calls.structured.schema_columns import valid_text
+from llamaherd.calls.structured.columns import valid_text
 from llamaherd.coding.gold.forms import escaped
 from llamaherd.engine.core import checks, files
 from llamaherd.engine.core.errors import ArgumentError

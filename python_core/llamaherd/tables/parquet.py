@@ -4,8 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from llamaherd.calls.structured.columns import BOOLEAN, INTEGER, JSON, NUMBER, STRING
-from llamaherd.calls.structured.schema_columns import array, arrow_type
+from llamaherd.calls.structured.columns import (
+    BOOLEAN,
+    INTEGER,
+    JSON,
+    NUMBER,
+    STRING,
+    array,
+    arrow_type,
+)
 from llamaherd.engine.core import phrases
 from llamaherd.engine.core.plain import clock_text
 from llamaherd.tables.table import METADATA_KEY, Block, check_names, unusable

@@ -11,8 +11,15 @@ from llamaherd.calls.api.generate import prepare_generate
 from llamaherd.calls.asks.constraints import with_schemas
 from llamaherd.calls.asks.rendering import rendered_text
 from llamaherd.calls.chat.thinking import plan_thinking
-from llamaherd.calls.structured.columns import BOOLEAN, INTEGER, STRING, Column, cells
-from llamaherd.calls.structured.schema_columns import columns_of, has_others
+from llamaherd.calls.structured.columns import (
+    BOOLEAN,
+    INTEGER,
+    STRING,
+    Column,
+    cells,
+    columns_of,
+    has_others,
+)
 from llamaherd.calls.structured.shape import schema_text
 from llamaherd.engine.core.errors import ArgumentError, ChatTemplateError
 from llamaherd.engine.core.results import THOUGHT_COLUMNS, thought_cells

@@ -14,8 +14,7 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from llamaherd.calls.structured.columns import JSON, cells
-from llamaherd.calls.structured.schema_columns import SchemaLayout, columns_of
+from llamaherd.calls.structured.columns import JSON, SchemaLayout, cells, columns_of
 from llamaherd.coding_page.sheet import make_sheet
 from llamaherd.tables.outputs import TextWriter
 from llamaherd.tables.parquet import ParquetTable, ParquetWriter

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from llamaherd.calls.structured.subschemas import Subschema, list_at, parts
+from llamaherd.calls.structured.subschemas import Reader, Subschema, list_at, parts
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -33,13 +33,9 @@ _MOST_NESTED = 100  # maximum depth of arguments
 
 @dataclass(frozen=True, slots=True)
 class ToolCall:
-    """A tool call.
+    """A tool call; `name` is "" if it cannot be read.
 
-    Attributes:
-        name: Name of the function; "" if it cannot be read.
-        arguments: Arguments by name; empty for an invalid call.
-        problem: Reason why the call is invalid; "" for a valid call.
-        text: Text of an invalid call; "" for a valid call.
+    An invalid call has a `problem`, its text, and no arguments.
     """
 
     name: str
@@ -50,11 +46,7 @@ class ToolCall:
 
 @dataclass(frozen=True, slots=True)
 class ToolAnswer:
-    """An answer with its calls.
-
-    Attributes:
-        text: The text without the valid calls; invalid calls are part of it.
-    """
+    """An answer with its calls, and its text without the valid calls."""
 
     text: str
     calls: tuple[ToolCall, ...]
@@ -81,12 +73,9 @@ class WrittenCall:
 
 @dataclass(frozen=True, slots=True)
 class ToolFormat:
-    """A format of tool calls.
+    """A format of tool calls; `read` divides an answer into calls and texts.
 
-    Attributes:
-        read: Function that divides an answer into calls and the texts between them.
-        has_marks: Whether answers without calls contain marks of the format, which
-            `read` removes.
+    With `has_marks`, `read` also removes marks from answers without calls.
     """
 
     name: str
@@ -186,7 +175,6 @@ def _check_values(value: object) -> None:
             waiting += [(item, depth + 1) for item in part]
 
 
-_MOST_DEPTH = 32  # maximum depth of a declaration whose types are read
 _MOST_SCHEMAS = 2_000  # maximum number of schemas read for a type
 _SHOWN = 80
 _ANY = Subschema(True, True)  # the schema that allows any value
@@ -200,9 +188,7 @@ class UnreadableError(ValueError):
 class Untyped:
     """An argument whose type the format does not tell.
 
-    Attributes:
-        is_text: Whether the model marked it as text (True) or as JSON (False); None if
-            the format has no such mark.
+    `is_text`: whether the model marked it as text or as JSON; None without such marks.
     """
 
     text: str
@@ -276,7 +262,7 @@ def _typed(name: str, value: object, node: Subschema) -> object:
 
 
 def _value(name: str, untyped: Untyped, node: Subschema) -> object:
-    types = _Types(node.root).of(node.schema)
+    types = _types_of(node)
     text = untyped.text
     if types is None:
         types = frozenset({"string"}) if untyped.is_text else None
@@ -364,32 +350,14 @@ def _inner(node: Subschema, inner: Any) -> Subschema:  # noqa: ANN401 - a functi
     return node.at(schema)._replace(references=frozenset())
 
 
-class _Types:
-    """Reads the types of the values that a schema allows."""
-
-    def __init__(self, root: object) -> None:
-        self._root = root
-        self._n_left = _MOST_SCHEMAS
-
-    def of(self, schema: object, depth: int = 0) -> frozenset[str] | None:
-        """Return the names of the types; None if any type is allowed."""
-        self._n_left -= 1
-        if not isinstance(schema, Mapping) or depth > _MOST_DEPTH or self._n_left < 0:
-            return None
-        types = _own_types(schema)
-        every = list_at(dict(schema), "allOf")
-        if isinstance(schema.get("$ref"), str):
-            target = Subschema(schema, self._root, frozenset()).referred()
-            every = [*every, target.schema]
-        for subschema in every:
-            types = _both(types, self.of(subschema, depth + 1))
-        for key in ("anyOf", "oneOf"):
-            if choices := list_at(dict(schema), key):
-                types = _both(types, _any_of(self.of(c, depth + 1) for c in choices))
-        return types
+def _types_of(node: Subschema) -> frozenset[str] | None:
+    """Return the names of the types that a schema allows; None for any type."""
+    reader = Reader(_own_types, _both, _any_of, unknown=None, n_left=_MOST_SCHEMAS)
+    return reader.read(node._replace(references=frozenset()))
 
 
-def _own_types(schema: Mapping[str, Any]) -> frozenset[str] | None:
+def _own_types(node: Subschema, _read: object) -> frozenset[str] | None:
+    schema = node.schema
     if "const" in schema:
         return frozenset({_kind(schema["const"])})
     if isinstance(schema.get("enum"), list):

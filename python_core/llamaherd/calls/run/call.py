@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from llamaherd.calls.asks.answers import again, as_result, checked
 from llamaherd.calls.run.hosted import GroupEnd, run_steps
-from llamaherd.calls.structured.schema_columns import SchemaLayout
+from llamaherd.calls.structured.columns import SchemaLayout
 from llamaherd.engine.core.errors import GenerationError
 from llamaherd.engine.core.keeping import keep_made
 from llamaherd.engine.core.outcome import CANCELLED, Finish, Output
@@ -392,11 +392,7 @@ def _layout(requests: Sequence[Request]) -> SchemaLayout | None:
 
 
 def find_copies(requests: Sequence[Request]) -> dict[int, int]:
-    """Find greedy requests that equal an earlier request and can share its answer.
-
-    Returns: Map from the index of each such request to the index of the first equal
-        request.
-    """
+    """Map greedy requests to the first equal request, whose answer they can share."""
     first: dict[object, int] = {}
     copy_of: dict[int, int] = {}
     for i, request in enumerate(requests):

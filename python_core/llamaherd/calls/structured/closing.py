@@ -51,10 +51,9 @@ class _OwnFields(NamedTuple):
 
 
 class _Around(NamedTuple):
-    """What the schema around a choice says of the same object.
+    """Fields that the schema around a choice names for the same object.
 
-    Attributes:
-        is_open: Whether it allows other fields, or forbids them itself.
+    `is_open`: whether it allows other fields, or forbids them itself.
     """
 
     fields: _OwnFields

@@ -1,15 +1,21 @@
-"""Types of columns, and conversion of JSON values to cells."""
+"""Columns of tables and of the answers to schemas: types, cells, Arrow arrays."""
 
 from __future__ import annotations
 
+import json
 import math
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
+from llamaherd.calls.structured.quoting import quote_rule
+from llamaherd.calls.structured.subschemas import Reader, Subschema, resolved
 from llamaherd.engine.core import checks
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+
+    import pyarrow as pa
 
 # "json" has values of several types or of an unknown type, "enum" has some texts, and
 # "vector" has float32[n]. Stored columns are never "enum" or "null", and always closed.
@@ -26,15 +32,9 @@ _TOO_LARGE = "the whole number {} does not fit into 64 bits"
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """Type of a column.
+    """Type of a column; `items` is None for elements of any type.
 
-    Attributes:
-        kind: Kind of the values of the column.
-        items: Type of the elements of an "array"; None for any type.
-        fields: Names and types of the fields of an "object", in order.
-        levels: Texts of an "enum", in order.
-        is_closed: Whether an "array" or "object" has only the elements or fields that
-            the type lists.
+    With `is_closed`, an array or object has only the elements or fields listed here.
     """
 
     kind: Kind
@@ -44,10 +44,7 @@ class Column:
     is_closed: bool = False
 
     def to_dict(self, n_deep: int = _MOST_DEEP) -> dict[str, Any]:
-        """Return `kind`, and `levels`, `items`, or `names` and `fields`, as plain data.
-
-        Values without a known type, or nested deeper than `n_deep`, have the kind "any".
-        """
+        """Return plain data; unknown types and those beyond `n_deep` are "any"."""
         if self.kind == "json" or n_deep == 0:
             return {"kind": "any"}
         plain: dict[str, Any] = {"kind": self.kind}
@@ -167,3 +164,227 @@ def _unique(names: list[str]) -> list[str]:
             free = f"{name}.{i}"
         unique[free] = None
     return list(unique)
+
+
+# ---- schemas
+
+_MOST_SCHEMAS = 10_000  # most schemas to read; a small one may describe very many
+# Keywords that allow values outside the columns from `items` and `properties`.
+_NOT_PLAIN = frozenset(
+    {
+        *("allOf", "anyOf", "oneOf", "not", "if", "patternProperties", "prefixItems"),
+        *("dependentSchemas",),
+    }
+)
+
+_NULL = Column("null")
+QUOTE = Column(
+    "object",
+    fields=(("quote", STRING), ("start", INTEGER), ("end", INTEGER)),
+    is_closed=True,
+)
+_SCALARS: dict[str, Column] = {
+    column.kind: column for column in (STRING, INTEGER, NUMBER, BOOLEAN, _NULL)
+}
+
+
+def read_columns(schemas: Sequence[str]) -> Column:
+    """Return the type of whole answers that follow any of these JSON texts."""
+    roots = [json.loads(schema) for schema in dict.fromkeys(schemas)]
+    both = partial(_joined, is_any=False)
+    reader = Reader(_own, both, _either, unknown=JSON, n_left=_MOST_SCHEMAS)
+    return _either(reader.read(Subschema(root, root)) for root in roots)
+
+
+def columns_of(schema: str) -> dict[str, Column]:
+    """Return the stored type of each known field of the answers to a schema."""
+    root = read_columns([schema])
+    return {name: column.stored for name, column in root.fields}
+
+
+def has_others(schema: str) -> bool:
+    """Returns whether answers may have fields that `columns_of` does not return."""
+    root = json.loads(schema)
+    target = resolved(root, root)
+    if not isinstance(target, dict) or "patternProperties" in target:
+        return True
+    return target.get("additionalProperties") is not False or not columns_of(schema)
+
+
+def _own(node: Subschema, read: Callable[[Subschema], Column]) -> Column:
+    """Return the type that the keywords of a schema itself allow."""
+    schema = node.schema
+    if quote_rule(schema) is not None:
+        return QUOTE
+    if "const" in schema:
+        return _of_values([schema["const"]])
+    if isinstance(schema.get("enum"), list):
+        return _of_values(schema["enum"])
+    kinds = schema.get("type")
+    if kinds is None:
+        kinds = "object" if isinstance(schema.get("properties"), dict) else (
+            "array" if isinstance(schema.get("items"), dict) else "json"
+        )  # fmt: skip
+    kinds = kinds if isinstance(kinds, list) else [kinds]
+    return _either(_typed(str(kind), node, read) for kind in kinds)
+
+
+def _typed(kind: str, node: Subschema, read: Callable[[Subschema], Column]) -> Column:
+    schema = node.schema
+    is_plain = not _NOT_PLAIN & schema.keys()
+    if kind == "object" and isinstance(schema.get("properties"), dict):
+        fields = tuple(
+            (name, read(node.at(field))) for name, field in schema["properties"].items()
+        )
+        is_closed = is_plain and schema.get("additionalProperties") is False
+        return Column("object", fields=fields, is_closed=is_closed) if fields else JSON
+    if kind == "array":
+        items = schema.get("items")
+        if not isinstance(items, dict) or "prefixItems" in schema:
+            return Column("array")
+        return Column("array", items=read(node.at(items)), is_closed=is_plain)
+    return _SCALARS.get(kind, JSON)
+
+
+def _of_values(values: Sequence[object]) -> Column:
+    """Returns the common type of constants."""
+    known = [value for value in values if value is not None]
+    if not known:
+        return _NULL
+    if all(isinstance(value, str) for value in known):
+        return Column("enum", levels=tuple(dict.fromkeys(map(str, known))))
+    if all(isinstance(value, bool) for value in known):
+        return BOOLEAN
+    if not all(type(value) in (int, float) for value in known):
+        return JSON
+    is_whole = all(isinstance(v, int) or v.is_integer() for v in known)  # type: ignore[attr-defined]
+    return INTEGER if is_whole else NUMBER
+
+
+def _either(columns: Iterator[Column] | Sequence[Column]) -> Column:
+    """Joins the types of alternatives."""
+    merged: Column | None = None
+    for column in columns:
+        merged = column if merged is None else _joined(merged, column, is_any=True)
+        if merged.kind == "json":
+            break
+    return JSON if merged is None else merged
+
+
+_WIDER = {"integer": "number", "enum": "string"}
+
+
+def _joined(one: Column, other: Column, *, is_any: bool) -> Column:
+    """Return the type of values that both types allow, or at least one of them."""
+    neutral = "null" if is_any else "json"
+    if one == other or other.kind == neutral:
+        return one
+    if one.kind == neutral:
+        return other
+    for narrow, wide in ((one, other), (other, one)):
+        if _WIDER.get(narrow.kind) == wide.kind:
+            return wide if is_any else narrow
+    return _of_parts(one, other, is_any=is_any) if one.kind == other.kind else JSON
+
+
+def _of_parts(one: Column, other: Column, *, is_any: bool) -> Column:
+    """Join two types of the same kind."""
+    if one.kind == "enum" and is_any:
+        return Column("enum", levels=tuple(dict.fromkeys([*one.levels, *other.levels])))
+    if one.kind == "array":
+        if one.items is None or other.items is None:
+            return Column("array", None if is_any else one.items or other.items)
+        return Column("array", _joined(one.items, other.items, is_any=is_any))
+    if one.kind == "object":
+        fields = dict(one.fields)
+        for name, field in other.fields:
+            known = fields.get(name, field)
+            fields[name] = _joined(known, field, is_any=is_any)
+        return Column("object", fields=tuple(fields.items()))
+    return one
+
+
+@dataclass(frozen=True, slots=True)
+class SchemaLayout:
+    """Columns of answers that follow schemas, see `core.table.Layout`."""
+
+    schemas: tuple[str, ...]
+
+    def paths(self, *, dotted: bool) -> dict[str, tuple[str, ...]]:
+        """Return the path of each column's field; () is the whole answer."""
+        columns = leaves(read_columns(self.schemas), dotted=dotted)
+        return {name: path for name, (path, _) in columns.items()}
+
+    def kinds(self, *, dotted: bool) -> dict[str, str]:
+        """Return a dict from the names in `paths` to kinds of columns."""
+        return {
+            name: column.kind for name, column in self._columns(dotted=dotted).items()
+        }
+
+    def held(
+        self, table: Mapping[str, Sequence[Any]], *, dotted: bool
+    ) -> tuple[dict[str, list[Any]], dict[int, str]]:
+        """Return columns, None where a table cannot store a value, and reasons by row."""
+        problems: dict[int, str] = {}
+        columns = {
+            name: cells(name, table[name], column.hold, problems)
+            for name, column in self._columns(dotted=dotted).items()
+        }
+        return columns, problems
+
+    def arrays(
+        self, table: Mapping[str, Sequence[Any]], *, dotted: bool
+    ) -> tuple[dict[str, pa.Array], dict[int, str]]:
+        """Return the result of `held`, with Arrow arrays."""
+        columns, problems = self.held(table, dotted=dotted)
+        types = self._columns(dotted=dotted)
+        return {n: array(column, types[n]) for n, column in columns.items()}, problems
+
+    def _columns(self, *, dotted: bool) -> dict[str, Column]:
+        columns = leaves(read_columns(self.schemas), dotted=dotted)
+        return {name: column.stored for name, (_, column) in columns.items()}
+
+
+def arrow_type(column: Column) -> pa.DataType:
+    """Return the Arrow type of a column.
+
+    A vector has no fixed size in this type: before version 26, pyarrow cannot write or
+    read a Parquet file with lists of a fixed size of which one is missing.
+    """
+    import pyarrow as pa  # noqa: PLC0415 - optional
+
+    if column.kind == "array" and column.items is not None:
+        return pa.list_(arrow_type(column.items))
+    if column.kind == "object":
+        return pa.struct([(name, arrow_type(field)) for name, field in column.fields])
+    if column.kind == "vector":
+        return pa.list_(pa.float32())
+    types = {"boolean": pa.bool_(), "integer": pa.int64(), "number": pa.float64()}
+    return types.get(column.kind, pa.string())
+
+
+def array(values: Sequence[Any], column: Column) -> pa.Array:
+    """Return the cells of a column as an Arrow array; NaN is a missing number."""
+    import pyarrow as pa  # noqa: PLC0415 - optional
+
+    if column.kind not in ("integer", "number", "boolean", "vector"):
+        values = [_texts(column, value) for value in values]
+    return pa.array(values, arrow_type(column), from_pandas=True)
+
+
+def valid_text(text: str) -> str:
+    """Replace characters that UTF-8 cannot encode by "?"."""
+    return text.encode("utf-8", "replace").decode()
+
+
+def _texts(column: Column, value: Any) -> Any:  # noqa: ANN401 - of JSON
+    """Convert values of "json" columns to text: keep texts, write others as JSON."""
+    if value is None:
+        return None
+    if column.kind == "array" and column.items is not None and isinstance(value, list):
+        return [_texts(column.items, item) for item in value]
+    if column.kind == "object" and isinstance(value, dict):
+        return {name: _texts(field, value.get(name)) for name, field in column.fields}
+    if column.kind == "json" and not isinstance(value, str):
+        value = json.dumps(value, ensure_ascii=False, default=str)
+    return valid_text(value) if isinstance(value, str) else value

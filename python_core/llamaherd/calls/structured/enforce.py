@@ -70,8 +70,7 @@ class SchemaError(ArgumentError):
 class Enforced(NamedTuple):
     """Part of a schema that masks enforce.
 
-    Attributes:
-        unenforced: Keywords that remain for the check, as "keyword" or "format: x".
+    `unenforced` has the keywords that remain for the check, as "keyword" or "format: x".
     """
 
     text: str

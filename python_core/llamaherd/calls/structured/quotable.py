@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 import unicodedata
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import cached_property, lru_cache, partial
 from itertools import accumulate, pairwise
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args
 
@@ -41,13 +41,10 @@ _UNSPACED = (
 
 @dataclass(frozen=True, slots=True)
 class QuoteRule:
-    """Length of a quote.
+    """Length of a quote; a text shorter than `least` is quoted completely.
 
-    Attributes:
-        unit: "words" counts runs of letters and digits, and a quote begins and ends
-            where words do; "characters" counts code points.
-        least: Minimum length. A shorter text is quoted completely.
-        most: Maximum length.
+    "words" are runs of letters and digits, and a quote begins and ends where words do;
+    "characters" are code points.
     """
 
     unit: Unit = "words"
@@ -161,12 +158,7 @@ def _within(text: str, mark: int, before: int) -> bool:
 
 
 class Quotable:
-    """Text from which answers may quote.
-
-    Attributes:
-        rule: Length of a quote. If no part of the text has the minimum length, the rule
-            is reduced to the longest possible length.
-    """
+    """Text from which answers may quote; `rule` is reduced if no part is long enough."""
 
     def __init__(self, text: str, rule: QuoteRule) -> None:
         self.text = text
@@ -234,22 +226,22 @@ class Quotable:
     def _fitted(self, rule: QuoteRule) -> QuoteRule:
         """Reduce the lengths of a rule so that some part of the text can follow it."""
         starts, ends, counts = self._counted(rule.unit)
+
+        def length(start: int, end: int) -> int:
+            n_before, is_within = counts[start]
+            return counts[end][0] - n_before + is_within
+
         reach = 0
         for i, start in enumerate(starts):
             first = bisect_left(ends, start + 1)
-            lengths = _Lengths(counts, start, ends)
-            at = bisect_left(lengths, rule.most + 1, lo=first)  # first that is too long
-            if at > first:
-                reach = max(reach, lengths[at - 1])
+            n = bisect_right(ends, rule.most, lo=first, key=partial(length, start))
+            if n > first:
+                reach = max(reach, length(start, ends[n - 1]))
             if reach >= rule.least or i > MOST_LENGTH:
                 return rule
         if reach:
             return QuoteRule(rule.unit, reach, rule.most)
-        shortest = min(
-            lengths[bisect_left(ends, start + 1)]
-            for start in starts
-            for lengths in [_Lengths(counts, start, ends)]
-        )
+        shortest = min(length(one, ends[bisect_left(ends, one + 1)]) for one in starts)
         return QuoteRule(rule.unit, shortest, max(shortest, rule.most))
 
     def _counted(self, unit: Unit) -> tuple[list[int], list[int], list[tuple[int, int]]]:
@@ -264,22 +256,6 @@ class Quotable:
         n_before = list(accumulate(begun, initial=0))
         within = [int(flags[i] and flags[i + 1]) for i in range(len(text))]
         return starts, ends, list(zip(n_before, [*within, 0], strict=True))
-
-
-class _Lengths:
-    """Lengths of the quotes that begin at one position, for each end in `ends`."""
-
-    def __init__(
-        self, counts: list[tuple[int, int]], start: int, ends: list[int]
-    ) -> None:
-        self._counts, self._start, self._ends = counts, start, ends
-
-    def __len__(self) -> int:
-        return len(self._ends)
-
-    def __getitem__(self, i: int) -> int:
-        n, is_within = self._counts[self._start]
-        return self._counts[self._ends[i]][0] - n + is_within
 
 
 def written(text: str) -> str:

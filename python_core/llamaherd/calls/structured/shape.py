@@ -113,14 +113,10 @@ _SOME_TEXT = "text"  # text in place of the prompt's text when a grammar is only
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """A prepared schema.
+    """A prepared schema; `enforced` is for llguidance.
 
-    Attributes:
-        enforced: Part that masks enforce, for llguidance.
-        make: Function that converts the text of an answer to a value; None if the value
-            is the parsed JSON.
-        has_quotes: Whether answers have quotes; `enforced` is then a Lark grammar.
-        source: Text from which quotes are copied; None if it is not known yet.
+    If answers have quotes, it is a Lark grammar, and `source` the text to quote from.
+    `make` converts the text of an answer; None if the value is the parsed JSON.
     """
 
     text: str

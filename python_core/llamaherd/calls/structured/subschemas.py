@@ -6,17 +6,19 @@ import json
 import math
 import re
 from copy import deepcopy
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 from urllib.parse import quote, unquote
 
 from llamaherd.engine.core import checks
 from llamaherd.engine.core.request import check_wanted
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from referencing import Resource
 
+_T = TypeVar("_T")
+_DEEPEST_READ = 32
 _MOST_REFERENCES = 32  # maximum length of a chain of references
 
 OF_ONE = frozenset(
@@ -83,9 +85,7 @@ def resolved(schema: object, root: object) -> Any:  # noqa: ANN401 - JSON
 class Subschema(NamedTuple):
     """A subschema with its whole schema.
 
-    Attributes:
-        references: References that were followed to this subschema; a repeated
-            reference is a cycle.
+    `references` were followed to it; a repeated one is a cycle.
     """
 
     schema: Any
@@ -123,6 +123,48 @@ def parts(node: Subschema, *, is_sure: bool = False) -> list[Subschema]:
             if len(choices) == 1 or not is_sure:
                 waiting += map(current.at, choices)
     return list(by_id.values())
+
+
+class Reader(Generic[_T]):
+    """What a schema says of its values, combined from its parts.
+
+    It is `unknown` after `n_left` schemas, and for parts that are nested too deep.
+
+    Args:
+        own: Function of a schema's own keywords, given `read` for schemas in them.
+    """
+
+    def __init__(
+        self,
+        own: Callable[[Subschema, Callable[[Subschema], _T]], _T],
+        both: Callable[[_T, _T], _T],
+        either: Callable[[Iterator[_T]], _T],
+        *,
+        unknown: _T,
+        n_left: int,
+    ) -> None:
+        self._own, self._both, self._either = own, both, either
+        self._unknown, self._n_left = unknown, n_left
+
+    def read(self, node: Subschema, depth: int = 0) -> _T:
+        """Return what a schema says."""
+
+        def inner(part: Subschema) -> _T:
+            return self.read(part, depth + 1)
+
+        schema = node.schema
+        self._n_left -= 1
+        if not isinstance(schema, dict) or self._n_left < 0 or depth > _DEEPEST_READ:
+            return self._unknown
+        said = self._own(node, inner)
+        for part in list_at(schema, "allOf"):
+            said = self._both(said, inner(node.at(part)))
+        for key in ("anyOf", "oneOf"):
+            if choices := list_at(schema, key):
+                said = self._both(said, self._either(map(inner, map(node.at, choices))))
+        if isinstance(schema.get("$ref"), str):
+            said = self._both(said, inner(node.referred()))
+        return said
 
 
 def list_at(schema: dict[str, Any], key: str) -> list[Any]:

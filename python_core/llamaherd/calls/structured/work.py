@@ -160,10 +160,9 @@ def check_unique_items(
 
 
 def _key(value: object) -> object:
-    """Return a hashable key. Values that are equal in JSON Schema have equal keys.
+    """Return a hashable key, equal for values that are equal in JSON Schema.
 
-    1 equals 1.0, and 1e25 equals the integer that has the same digits; 1 does not equal
-    true.
+    1 equals 1.0, and 1e25 the integer with the same digits; 1 does not equal true.
     """
     count(1)
     if isinstance(value, list):

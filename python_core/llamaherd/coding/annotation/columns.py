@@ -19,8 +19,8 @@ from llamaherd.calls.structured.columns import (
     NUMBER,
     STRING,
     cells,
+    columns_of,
 )
-from llamaherd.calls.structured.schema_columns import columns_of
 from llamaherd.coding.annotation.answer_types import JOINED
 from llamaherd.coding.codes import number_in
 from llamaherd.coding.frames import Categories, Integers
