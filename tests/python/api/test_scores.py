@@ -71,13 +71,18 @@ def test_continuations_of_few_prompts_are_divided_among_free_slots(
     def run() -> tuple[lh.ClassifyResults, lh.ScoreResults]:
         return (
             lh.classify_parallel(
-                context, prompts, labels, normalize=normalize, progress=seen.append
+                context,
+                prompts,
+                labels,
+                normalize=normalize,
+                pmi_prompt=PROMPTS[0],
+                progress=seen.append,
             ),
             lh.score_parallel(context, PROMPTS, [labels, [" one more"]]),
         )
 
     whole, scored = run()
-    monkeypatch.setattr("llamaherd.calls.asks.scoring._LEAST_DIVIDED", 1)
+    monkeypatch.setattr("llamaherd.calls.asks.scoring._STEPS_A_PART", 1)
     parts, scored_parts = run()
     assert parts.probs == pytest.approx(whole.probs, abs=0.02, nan_ok=True)
     assert parts.logprobs == pytest.approx(whole.logprobs, abs=0.1, nan_ok=True)
@@ -87,8 +92,9 @@ def test_continuations_of_few_prompts_are_divided_among_free_slots(
     )
     for one, other in zip(scored_parts.logprob, scored.logprob, strict=True):
         assert one == pytest.approx(other, abs=0.1)
-    for name in ("n_prompts", "n_samples", "n_failed", "n_copied", "n_prompt_tokens"):
-        assert getattr(parts.stats, name) == getattr(whole.stats, name), name
+    for name in ("prompts", "samples", "failed", "copied", "journal", "prompt_tokens"):
+        counts = [getattr(some.stats, f"n_{name}") for some in (parts, whole)]
+        assert counts[0] == counts[1], name
     assert parts.stats.n_batches < whole.stats.n_batches
     assert {progress.n_total for progress in seen} == {4}
     assert seen[-1].n_done == 4

@@ -35,8 +35,8 @@ if TYPE_CHECKING:
 # accurate to about 5e-8, so the logarithm of a smaller value is not meaningful; rounding
 # may even yield 0.
 _LEAST_REST = 1e-7
-# Number of steps of the model from which on the continuations of a prompt are divided.
-_LEAST_DIVIDED = 200
+# Least number of steps of the model for a part of the continuations of a prompt.
+_STEPS_A_PART = 25
 
 
 class Continuations:
@@ -129,39 +129,38 @@ class DividedPrompts:
 
     The engine computes the continuations of one client one after another. A part of them
     is a sample of its prompt, so the prompt is computed once.
-
-    Args:
-        n_parts: Number of parts of each prompt.
     """
 
     def __init__(self, model: Model, rows: Sequence[ScoredPrompt], n_parts: int) -> None:
         self._rows = rows
         self.n_parts = n_parts
-        self._parts = [_divided(row, n_parts) for row in rows]
-        self.requests = [
-            _scored(
-                model,
-                row.request.text,
-                row.request.tokens,
-                [row.continuations[i] for i in part],
-            ).request
-            if row.tree is not None
-            else row.request
-            for row, parts in zip(rows, self._parts, strict=True)
-            for part in parts
-        ]
+        self._parts = [_divided(model, row, n_parts) for row in rows]
+        self.requests = [part.request for parts in self._parts for _, part in parts]
 
     def joined(self, results: Results) -> Results:
-        """Return the results of whole prompts."""
-        samples_of_all = zip(self._rows, self._parts, results.samples, strict=True)
-        whole = [_joined(*prompt) for prompt in samples_of_all]
+        """Return the results of whole prompts; copies have the scores of the original."""
+        known: dict[tuple[int, ...], list[float] | None] = {}
+        whole = []
+        for row, parts, samples in zip(
+            self._rows, self._parts, results.samples, strict=True
+        ):
+            key = tuple(id(sample.scores) for sample in samples)
+            if key not in known:
+                known[key] = _joined_scores(row, parts, samples)
+            result = replace(
+                samples[0],
+                error=first_error(samples),
+                finish_reason=worst_reason(samples),
+                stats=added_cost(samples),
+                scores=known[key],
+            )
+            whole.append(result)
         stats = replace(
             results.stats,
             n_samples=len(whole),
             n_failed=sum(result.error is not None for result in whole),
             n_copied=sum(
-                result.stats is None and result.finish_reason == "stop"
-                for result in whole
+                result.stats is None and result.scores is not None for result in whole
             ),
         )
         return Results(whole, stats)
@@ -171,42 +170,48 @@ def divided(
     model: Model, rows: Sequence[ScoredPrompt], n_slots: int
 ) -> DividedPrompts | None:
     """Divide the continuations of fewer prompts than slots; None if it saves no time."""
-    n_parts = n_slots // max(1, len(rows))
-    if n_parts < 2 or any(row.request.thought is not None for row in rows):
+    if not 1 <= len(rows) <= n_slots // 2:
         return None
-    steps = (row.tree.n_paths for row in rows if row.tree is not None)
-    is_long = max(steps, default=0) >= _LEAST_DIVIDED
-    return DividedPrompts(model, rows, n_parts) if is_long else None
+    if any(row.request.thought is not None for row in rows):
+        return None
+    n_steps = max((row.tree.n_paths for row in rows if row.tree is not None), default=0)
+    n_parts = min(n_slots // len(rows), n_steps // _STEPS_A_PART)
+    return DividedPrompts(model, rows, n_parts) if n_parts > 1 else None
 
 
-def _divided(row: ScoredPrompt, n_parts: int) -> list[list[int]]:
-    """Return indices of continuations; those of a part begin alike. A part may repeat."""
-    order = sorted(
-        range(len(row.continuations)), key=lambda i: row.continuations[i].tolist()
-    )
-    n_each = max(1, -(-len(order) // n_parts))
-    return [order[at * n_each :][:n_each] or order[:n_each] for at in range(n_parts)]
+def _divided(
+    model: Model, row: ScoredPrompt, n_parts: int
+) -> list[tuple[list[int], ScoredPrompt]]:
+    """Return indices and requests of continuations that begin alike; some may repeat."""
+    if row.tree is None:
+        return [([], row)] * n_parts
+    paths = row.continuations
+    order = sorted(range(len(paths)), key=lambda i: paths[i].tolist())
+    n_each = -(-len(order) // n_parts)
+    parts = [order[at * n_each :][:n_each] or order[:n_each] for at in range(n_parts)]
+    prompt, tokens = row.request.text, row.request.tokens
+    return [
+        (part, _scored(model, prompt, tokens, [paths[i] for i in part])) for part in parts
+    ]
 
 
-def _joined(
-    row: ScoredPrompt, parts: Sequence[Sequence[int]], samples: Sequence[Result]
-) -> Result:
-    first = replace(
-        samples[0],
-        error=first_error(samples),
-        finish_reason=worst_reason(samples),
-        stats=added_cost(samples),
-    )
-    if row.tree is None or first.finish_reason != "stop":
-        return replace(first, scores=None)
+def _joined_scores(
+    row: ScoredPrompt,
+    parts: Sequence[tuple[list[int], ScoredPrompt]],
+    samples: Sequence[Result],
+) -> list[float] | None:
+    """Return the values of the nodes of a prompt's whole tree; None if it failed."""
+    if row.tree is None:
+        return None
     scores = [0.0] * len(row.tree.tree.tokens)
-    for part, sample in zip(parts, samples, strict=True):
-        tree = Continuations([row.continuations[i] for i in part])
-        for j, i in enumerate(part):
-            values = tree.token_logprobs(j, sample.scores or ())
+    for (indices, part), sample in zip(parts, samples, strict=True):
+        rows = part.token_logprobs(sample)
+        if rows is None:
+            return None
+        for i, values in zip(indices, rows, strict=True):
             for node, value in zip(row.tree.nodes(i), values, strict=True):
                 scores[node] = value
-    return replace(first, scores=scores)
+    return scores
 
 
 def first_error(samples: Sequence[Result]) -> str | None:
@@ -331,17 +336,10 @@ _LEAST_SHARED = 16
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PromptScores:
-    """Log-probabilities of a prompt of n tokens.
+    """Log-probabilities of a prompt's tokens but the first, given the tokens before.
 
-    Attributes:
-        logprobs: Natural logarithm of the probability of each token but the first, given
-            the tokens before it.
-        top: For each of these tokens the most likely alternatives, most likely first: a
-            map from token id to log-probability.
-        ranks: Rank of each of these tokens among all tokens; the most likely token has 1.
-        following: The most likely tokens after the prompt, as a map from token id to
-            log-probability.
-        n_reused: Number of tokens whose computation was shared with another prompt.
+    `top` has the most likely alternatives of each of them, `following` those after the
+    prompt, by token id. A token's rank counts from 1.
     """
 
     tokens: list[int]
@@ -353,10 +351,7 @@ class PromptScores:
 
 
 class ScoredPrompts:
-    """Requests for the log-probabilities of prompts, each of at least one token.
-
-    Prompts with the same beginning share a request.
-    """
+    """Requests for the log-probabilities of prompts; those that begin alike share one."""
 
     def __init__(self, model: Model, prompts: Sequence[array[int]], n_top: int) -> None:
         self._prompts = prompts
