@@ -73,15 +73,9 @@ def options_of(system: str | None, settings: Mapping[str, Any]) -> GenerateOptio
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Question:
-    """A question that can be submitted.
+    """A question that can be submitted; the next prompt will share `n_again` tokens.
 
-    Attributes:
-        request: Request with the whole conversation.
-        prefix: Text at the start of the answer that is not part of the result.
-        n_again: Number of leading tokens that the next prompt will share.
-        n_replaced: Number of messages at the end that the question and its answer
-            replace.
-        n_tries: Number of earlier answers to the same question.
+    Its answer replaces `n_replaced` messages; `prefix` is not part of the result.
     """
 
     text: str

@@ -35,14 +35,7 @@ _FINISH_REASON: dict[Finish, FinishReason] = {
 
 
 class Answer(NamedTuple):
-    """Output of a request, checked against the schema of the request.
-
-    Attributes:
-        output: Output of the engine; for a wrong answer, an error that contains the
-            text.
-        value: Parsed answer; None without a schema.
-        failure: Class of the failure; None for a valid answer.
-    """
+    """Output of a request, checked against its schema; for a wrong answer, an error."""
 
     output: Output
     value: object = None

@@ -161,12 +161,9 @@ if TYPE_CHECKING:
 
 
 class Constraints:
-    """Constraints of a call, separated from the other settings.
+    """Constraints of a call, separated from the other `settings`.
 
-    Attributes:
-        settings: Settings without the constraints given per prompt; a schema is JSON
-            text.
-        refused: Prompts whose source of quotes cannot be used, by index.
+    `refused` has the prompts whose source of quotes cannot be used, by index.
     """
 
     def __init__(self, settings: Mapping[str, Any], *, strict: bool = False) -> None:

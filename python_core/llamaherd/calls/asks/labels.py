@@ -29,12 +29,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Labels:
-    """Checked labels.
-
-    Attributes:
-        readings: Distinct texts of labels, in the form that the model reads.
-        name_of: For each reading, the index of its name.
-    """
+    """Checked labels: distinct texts, and for each of them the index of its name."""
 
     readings: tuple[str, ...]
     names: tuple[str, ...]

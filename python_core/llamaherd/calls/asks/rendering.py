@@ -32,11 +32,7 @@ _noticed: WeakSet[Model] = WeakSet()  # models for which the warning was already
 
 @dataclass(frozen=True, slots=True)
 class Rendered:
-    """A prompt in the form that the model reads.
-
-    Attributes:
-        prompt: Text, token ids, or the reason why the prompt fails.
-    """
+    """A prompt as the model reads it: text, token ids, or the reason why it fails."""
 
     prompt: object
     thought: ThoughtStage | None = None

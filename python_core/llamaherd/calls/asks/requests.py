@@ -81,13 +81,9 @@ def make_requests(
     """Check sampling settings and tokenize the prompts of a call.
 
     Args:
-        options: Options of the call. Apart from `params`, only `max_tokens`, `stop` and
-            `seed` may be set. They apply where `params` has no value.
-        places: Index of each prompt in a longer list that is divided among several
-            calls. The prompt's seed is derived from this index. None means 0, 1, and so
-            on.
-        n_ctx: `n_ctx` of the context: its number of KV cells, or "auto". The default
-            budget of a thought is at most this number.
+        places: Index of each prompt in the whole call, from which its seed is derived;
+            None: 0, 1, and so on.
+        n_ctx: Number of KV cells of the context, or "auto"; limits a default budget.
 
     Returns:
         One request per sample, ordered by prompt, and the base of their seeds.
@@ -161,9 +157,7 @@ def make_requests(
 class Asked:
     """Checked arguments of a call that do not depend on a model.
 
-    Attributes:
-        prompts: Prompts, in which chats describe the schemas of their answers.
-        of_call: Sampling settings of the call, which apply where `settings` has no value.
+    Chats in `prompts` describe schemas; `of_call` applies where `settings` has no value.
     """
 
     prompts: Sequence[object]

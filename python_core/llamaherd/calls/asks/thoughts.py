@@ -94,13 +94,7 @@ _SEVERAL = SamplingParams(temperature=0.6, top_p=0.95)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Thought:
-    """Thought of a model before labels were scored.
-
-    Attributes:
-        text: Text without white space around it.
-        n_tokens: Number of tokens.
-        is_complete: Whether the model ended the thought; False if it was closed by force.
-    """
+    """Thought before labels were scored; `is_complete` if the model itself ended it."""
 
     text: str
     n_tokens: int

@@ -143,19 +143,11 @@ def chat_prompts(
     merge_system: bool = False,
     tools: Sequence[Mapping[str, object]] | None = None,
 ) -> list[ChatPrompt | Refused]:
-    """Render texts of users, or conversations, as prompts.
+    """Render texts of users, or conversations, as prompts, or as reasons of refusal.
 
     If the last message is from the assistant, the answer continues this message, as
-    with `prefix`.
-
-    Args:
-        prompts: For each prompt the text of a user, or a list of messages; a `Refused`
-            for a prompt that has already failed.
-        merge_system: Put the system text into the first message of the user if the
-            template refuses a system message.
-
-    Returns:
-        For each prompt its text, or the reason why the template refuses it.
+    with `prefix`. `merge_system` puts the system text into the first message of the user
+    if the template refuses a system message.
     """
     items = checks.prompt_list(prompts)
     renderer = chat_renderer(model, template=template, variables=variables, tools=tools)

@@ -86,10 +86,7 @@ class LiteralText(str):  # noqa: SLOT000 - strings have none of variable size
 
 
 class LiteralList(list[object]):
-    """List of a message or a tool, which a template cannot change.
-
-    Other conversations are rendered from the same tools.
-    """
+    """List of a message or a tool, which a template cannot change for others."""
 
 
 def _method(name: str, *, has_parts: bool) -> Callable[..., object]:

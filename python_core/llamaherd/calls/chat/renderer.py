@@ -158,11 +158,7 @@ _MOST_CHARACTERS = 1_000_000  # maximum size of a template
 
 
 class Renderer:
-    """A chat template with its variables.
-
-    Args:
-        tools: Tools that the model may call. Their texts are marked as literal, too.
-    """
+    """A chat template with its variables; texts of `tools` are marked as literal, too."""
 
     def __init__(
         self,

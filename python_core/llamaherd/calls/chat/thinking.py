@@ -26,13 +26,9 @@ _BEFORE = "\x02"  # no token contains this text and also other text
 
 @dataclass(frozen=True)
 class ThinkingPlan:
-    """Plan of the thoughts of a call.
+    """Plan of the thoughts of a call; `message` ends a thought whose budget is spent.
 
-    Attributes:
-        budget: Maximum number of tokens of a thought; None without a thought.
-        message: Text that is appended to a thought whose budget is spent.
-        is_asked: Whether the caller requested thoughts; otherwise the model decides.
-        variables: Variables for the template: the caller's variables, and a switch.
+    `is_asked` is False if the model decides; `variables` include a switch.
     """
 
     model: Model

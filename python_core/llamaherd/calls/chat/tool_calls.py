@@ -56,12 +56,8 @@ class ToolAnswer:
 class WrittenCall:
     """A call as a format has it, before its name and arguments are checked.
 
-    Attributes:
-        arguments: Arguments as an object, or as JSON text. A format without types has
-            `Untyped` texts in the object.
-        problem: Reason why the call cannot be read; "" if it can be read.
-        is_sure: Whether the format marks the text as a call. If it does not, a text that
-            names no declared function is no call.
+    `arguments` are an object, perhaps with `Untyped` texts, or JSON text. Without
+    `is_sure`, a text that names no declared function is no call.
     """
 
     text: str
@@ -87,14 +83,8 @@ def parse_tool_calls(text: str, how: ToolFormat, tools: Tools = ()) -> ToolAnswe
     """Read the tool calls in an answer.
 
     An invalid call raises no error; its `problem` is set, and its text stays a part of
-    the answer's text. A call is invalid if it cannot be read completely, if its function
-    was not declared, or if an argument does not have the declared type in a format
-    without types.
-
-    Args:
-        tools: Descriptions of the tools. Their schemas give the types of arguments, which
-            distinguish the text "1" from the number 1 where the format does not. Without
-            descriptions, any name is allowed.
+    the answer's text. The schemas of `tools` distinguish the text "1" from the number 1
+    where the format does not. Without tools, any name is allowed.
     """
     kept, calls = list[str](), list[ToolCall]()
     for piece in how.read(text):

@@ -48,13 +48,9 @@ _NETWORK = re.compile(
 
 
 def network_type(path: Path) -> str | None:
-    """Return the type of the network drive that contains a file, such as "nfs4".
+    """Return the type of the network drive of a path, such as "nfs4"; None if unknown.
 
-    Args:
-        path: Absolute path without symbolic links; the file need not exist.
-
-    Returns:
-        The type; None for a local disk or if unknown.
+    The path is absolute and without symbolic links; the file need not exist.
     """
     if sys.platform == "win32" and _is_share(path):
         return "smb"

@@ -78,14 +78,8 @@ _SELECT_DONE = f"{_SELECT} WHERE key = ? AND finish_reason <> 'error'"
 class Journal:
     """Journal that is open for writing, for one thread at a time.
 
-    Args:
-        path: Path of the file, which is created if it does not exist.
-
-    Attributes:
-        notice: Description of a removal or move of the file while it was open; "" if
-            neither happened.
-        is_required: Whether a call stops with a JournalError when it cannot store its
-            results; otherwise it continues with a warning.
+    `notice` says that the open file was removed or moved. With `is_required`, a call
+    stops with a JournalError when it cannot store its results; otherwise it warns.
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:

@@ -118,16 +118,10 @@ def recorded(
 
 
 class RecordedCall:
-    """A call with a journal.
+    """A call with a journal; the files of `loras` exist.
 
-    Args:
-        loras: Adapters of the model; their files exist.
-
-    Attributes:
-        problem: During the run: first failure to store results. After the run: reason why
-            results are not stored, or description of a removal or move of the file; ""
-            without a problem.
-        is_stepped: Always False in this class, see `LoopCall`.
+    `problem` is during the run the first failure to store results, and later the reason
+    why results are not stored, or what happened to the file.
     """
 
     is_stepped = False
@@ -346,15 +340,9 @@ class Writer:
     If the disk is full or another process locks the file, the thread keeps the results.
     It tries again together with later results, and a last time at the end.
 
-    Args:
-        on_failure: Function that the thread calls once, with the reason, when the first
-            attempt and its repetition fail. A lock of another process is not reported,
-            because it ends by itself.
-
-    Attributes:
-        first_problem: Reason passed to `on_failure`; "" if it was not called.
-        problem: After the end: reason why results are not stored; "" if all results are
-            stored.
+    `on_failure` is called once, with `first_problem`, when the first attempt and its
+    repetition fail; not for a lock, which ends by itself. At the end, `problem` is why
+    results are not stored.
     """
 
     def __init__(

@@ -100,15 +100,9 @@ def _rate(count: float, per: float) -> float:
 class Call:
     """A call: runs requests in a loop and collects their results.
 
-    Args:
-        on_error: After a failure, "continue" with all other requests, "return" when the
-            running requests have finished, or "stop" at once.
-        thinks: Whether the caller requested thoughts, even if no request has a thought.
-        schemas: JSON Schemas of the answers if there are no requests, for the columns.
-
-    Attributes:
-        problem: Warning for the caller; always "" in this class, see `LoopCall`.
-        is_stepped: Always True in this class, see `LoopCall`.
+    `thinks`: whether the caller requested thoughts, even if no request has one. `schemas`
+    give the columns of answers if there are no requests. For `problem` and `is_stepped`
+    see `LoopCall`.
     """
 
     problem = ""
@@ -198,12 +192,7 @@ class Call:
         known: Mapping[int, Output] | None = None,
         on_output: Callable[[int, Output], None] | None = None,
     ) -> Results:
-        """Answer the prompts.
-
-        Args:
-            on_output: Function called with each new output, including failures. Only
-                one thread calls it at a time.
-        """
+        """Answer the prompts; one thread at a time calls `on_output` with outputs."""
         return run_steps(self.steps(loop, known=known, on_output=on_output))
 
     def steps(

@@ -253,9 +253,5 @@ _DEFAULTS = {
 
 
 def checked_options(options: Mapping[str, Any]) -> ContextSettings:
-    """Check arguments of `Context` without a model.
-
-    Args:
-        options: Arguments other than the model; missing ones have their defaults.
-    """
+    """Check arguments of `Context` without a model; missing ones have their defaults."""
     return checked_settings({**_DEFAULTS, **options}, {})

@@ -41,11 +41,7 @@ _MAX_BATCH = 1 << 16
 class ContextSettings:
     """Checked arguments of a `Context`, and the memory that they need for a model.
 
-    Attributes:
-        sizes: Sizes that the user fixed.
-        params: Parameters of the native context, without the sizes of a plan.
-        keeps_prefixes: Whether calls start from cells of earlier calls.
-        rope: Settings of rotary position embeddings that differ from the model's.
+    `params` are without the sizes of a plan; `rope` differs from the model's settings.
     """
 
     sizes: Sizes
@@ -99,11 +95,7 @@ class ContextSettings:
 def checked_settings(
     arguments: Mapping[str, Any], told: Mapping[str, Any]
 ) -> ContextSettings:
-    """Check the arguments of `Context`.
-
-    Args:
-        told: Values for arguments that are None or "auto", such as the values of a Llama.
-    """
+    """Check the arguments of `Context`; `told` replaces None and "auto"."""
     chosen = dict(arguments)
     for name in ("n_ctx", "kv_layout", "flash_attn"):
         if isinstance(chosen[name], str) and chosen[name] == "auto":

@@ -118,10 +118,7 @@ def kept_embedders(model: Model) -> KeptEmbedders:
 
 @contextmanager
 def lent_embedder(model: Model, spec: EmbedSpec) -> Iterator[NativeEmbedder]:
-    """Yield an embedder in this process: a kept one, or else a new one.
-
-    It is kept afterwards, unless it was aborted or refused a text.
-    """
+    """Yield a kept or new embedder; keep it unless it was aborted or refused a text."""
     if spec.n_threads is None:
         spec = replace(spec, n_threads=hardware.n_cores())
     others = kept_embedders(model)

@@ -167,13 +167,7 @@ _NO_NUMBER = Failure(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EmbedSizes:
-    """Batch sizes of embeddings.
-
-    Attributes:
-        n_batch: Maximum number of tokens computed at once.
-        n_ctx: Maximum total number of tokens of the texts in a run.
-        n_texts: Maximum number of texts in a run.
-    """
+    """Maximum numbers of tokens at once, and of tokens and texts in a run."""
 
     n_batch: int
     n_ctx: int
@@ -203,11 +197,7 @@ class Embedder(Protocol):
 class EmbedCall:
     """A call that computes the embeddings of texts: the work of an `EmbedJob`.
 
-    Args:
-        lend: Function that lends the embedder; not called if there is nothing to compute.
-        n_embd: Function that returns the length of a vector.
-        model: Model that ends the call when it is closed; None for an engine elsewhere.
-        index: Index of the pandas Series of texts; None for other texts.
+    `lend` is only called if there is something to compute. Closing `model` ends the call.
     """
 
     problem = ""
@@ -415,8 +405,7 @@ class EmbedJob(Job[Embeddings]):
 def groups(texts: Sequence[array[int]], sizes: EmbedSizes) -> Iterator[list[array[int]]]:
     """Yield groups of texts of similar length, shortest first.
 
-    A group has at most `n_ctx` tokens and `n_texts` texts. A text with more tokens is a
-    group by itself.
+    A text of more than `n_ctx` tokens is a group by itself.
     """
     group: list[array[int]] = []
     n_tokens = 0

@@ -296,9 +296,8 @@ class Handle(ProcessBound):
     ) -> None:
         """Keep the log-probabilities of new tokens until the next piece.
 
-        Args:
-            n_before: Number of the answer's tokens before these. An actor that takes
-                over a request sends its first tokens again.
+        `n_before` tokens of the answer precede them. An actor that takes over a request
+        sends its first tokens again.
         """
         new = slice(self._n_logprobs - n_before, len(logprobs))
         rows = zip(tokens[new], logprobs[new], top[new], strict=True)
@@ -349,10 +348,7 @@ class Handle(ProcessBound):
 
     @contextmanager
     def _changes(self) -> Iterator[asyncio.Event]:
-        """Yield an event of asyncio that each change sets.
-
-        Cancelling a wait within the block cancels the request.
-        """
+        """Yield an event that each change sets; cancelling a wait cancels the request."""
         event = asyncio.Event()
         running = asyncio.get_running_loop()
 
@@ -374,8 +370,7 @@ class Handle(ProcessBound):
 class _Link:
     """Listener that passes outputs to a handle and does not keep the handle alive.
 
-    Attributes:
-        kept: The handle, as long as its callbacks wait for the end; None without them.
+    `kept` is the handle as long as its callbacks wait for the end.
     """
 
     def __init__(self, handle: Handle, owner: object) -> None:

@@ -81,10 +81,7 @@ class Host(ClosedByWith):
         options: GenerateOptions,
         places: Sequence[int] | None = None,
     ) -> tuple[list[Request], int]:
-        """Return the requests of a call and the base of their seeds.
-
-        Arguments and errors are those of `make_requests`.
-        """
+        """Return the requests of a call and the base of seeds, as `make_requests`."""
         n_ctx = self.options["n_ctx"]
         return make_requests(self.model, prompts, options, places=places, n_ctx=n_ctx)
 

@@ -51,9 +51,7 @@ class GroupEnd:
     def add_listener(self, listener: Callable[[], object]) -> None:
         """Call a function at the end of the group; at once if the group has ended.
 
-        Args:
-            listener: Function. The loop's thread calls it, so it must be fast and must
-                not raise errors.
+        The loop's thread calls it, so it must be fast and must not raise errors.
         """
         with self._lock:
             if not self._is_over.is_set():
@@ -122,13 +120,8 @@ class Scored(Protocol):
 class HostedCall(Generic[_T]):
     """A call and the host that it runs on: the work of a `Job`.
 
-    Args:
-        prompts: Prompts as the caller gave them; the results get the index of a Series.
-        tell: Function that warns about the results after the end.
-        convert: Function that makes scores of the results, for a scoring call.
-        name: Name of the argument with the prompts, in the message of a failure.
-        n_beside: Number of additional requests, which are no prompts of the caller.
-        n_each: Number of requests of each prompt.
+    `tell` warns about the results at the end; `convert` makes scores of them. Of `n_each`
+    requests for each prompt, `n_beside` prompts are not the caller's.
     """
 
     def __init__(
@@ -233,10 +226,7 @@ def run_steps(steps: Steps[_T]) -> _T:
 
 
 class OwnThread(Generic[_T]):
-    """Call in steps on the caller's thread, in place of a `Job` in another thread.
-
-    A single prompt takes a few milliseconds, of which each thread is a part.
-    """
+    """Call in steps on the caller's thread, without the cost of a `Job`'s thread."""
 
     def __init__(self, work: HostedCall[_T]) -> None:
         self._work = work

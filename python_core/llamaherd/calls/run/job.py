@@ -39,8 +39,7 @@ _REPORT_S = 0.1
 class Interrupts:
     """Delays Ctrl-C: `with Interrupts() as interrupts: ...`.
 
-    It does nothing in a process of R, and in threads other than the main thread, which
-    receive no signals.
+    It does nothing in R, and in threads other than the main thread, as no signals come.
     """
 
     def __init__(self) -> None:
@@ -255,14 +254,7 @@ class Job(ProcessBound, Generic[_R]):
         return self._ended(self._warned(error))
 
     def _warned(self, error: BaseException | None) -> BaseException | None:
-        """Warns, and cancels the job if a filter turns the warning into an error.
-
-        Args:
-            error: Error of an earlier warning; then there is no other warning.
-
-        Returns:
-            The error, to raise when the job has ended; None if there is none.
-        """
+        """Warns; cancels the job and returns the error if a filter makes one of it."""
         if error is None:
             try:
                 self.warn(stacklevel=4)

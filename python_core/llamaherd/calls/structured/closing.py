@@ -99,8 +99,7 @@ class _Closer:
     """Closes the objects of a schema.
 
     Where the fields of several parts are closed together, the target of a reference is
-    copied into the object, because elsewhere it is closed for itself. In a copy, schemas
-    of values are references to the original.
+    copied, because elsewhere it is closed for itself; values refer to the original.
     """
 
     def __init__(self, root: dict[str, Any]) -> None:

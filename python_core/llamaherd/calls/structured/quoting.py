@@ -152,8 +152,7 @@ def grammar_of(root: Mapping[str, Any], text: str) -> str:
 def located(root: Mapping[str, Any], value: object, text: str) -> Any:  # noqa: ANN401
     """Return an answer in which each quote is an object with quote, start and end.
 
-    If an answer repeats a quote, the repeated quote gets the position of its next
-    occurrence in the text, if the text has another occurrence.
+    A repeated quote gets the position of its next occurrence in the text, if any.
     """
     known: dict[QuoteRule, Quotable] = {}
     last: dict[str, int] = {}  # position of each quote so far
