@@ -204,7 +204,7 @@ make_python() {
   logged cross-windows-install install_python
   logged cross-windows-python inside -m pytest -q -p no:cacheprovider --timeout=3000 \
     -m "not model and not slow" "${PYTHON_TESTS[@]}" tests/python/hub \
-    tests/python/journal/test_before.py \
+    tests/python/journal/test_keys.py \
     "${NOT_UNDER_WINE[@]/#/--deselect=}"
   record python emulated
 }

@@ -97,8 +97,8 @@ _LONGEST = (
     "ray",
     "tests/python/whole/test_faults.py",
     "tests/cross/test_r.py",
-    "tests/python/structured/test_forced.py",
-    "tests/python/journal/test_disk.py",
+    "tests/python/structured/test_masks.py",
+    "tests/python/journal/test_disks.py",
     "tests/python/whole/test_contract.py",
 )
 

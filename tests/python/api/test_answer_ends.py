@@ -6,11 +6,14 @@ from typing import TYPE_CHECKING, Any
 
 import llamaherd as lh
 import pytest
+import tiny_models
+from llamaherd.engine.model.tokens import prompt_tokens
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
-pytestmark = pytest.mark.model
+
 PROMPT = "The capital of France is"
 
 
@@ -25,6 +28,7 @@ def plain(context: lh.Context) -> lh.Result:
     return lh.generate(context, PROMPT, max_tokens=24, ignore_eos=True, logprobs=0)
 
 
+@pytest.mark.model
 def test_a_stop_token_ends_the_answer_before_it(
     context: lh.Context, plain: lh.Result
 ) -> None:
@@ -45,6 +49,7 @@ def test_a_stop_token_ends_the_answer_before_it(
     assert "".join(pieces) == result.text
 
 
+@pytest.mark.model
 @pytest.mark.long(reason="several calls of a real model")
 def test_min_tokens_puts_off_every_end(context: lh.Context, plain: lh.Result) -> None:
     stop = plain.tokens[3]
@@ -68,6 +73,7 @@ def _ends(context: lh.Context) -> list[int]:
     return [] if eos is None else [eos]
 
 
+@pytest.mark.model
 def test_an_end_token_may_be_named_beside_ignore_eos(context: lh.Context) -> None:
     # Here the end token is by far the most likely token.
     bias = dict.fromkeys(_ends(context), 100.0)
@@ -81,6 +87,7 @@ def test_an_end_token_may_be_named_beside_ignore_eos(context: lh.Context) -> Non
     assert least.tokens == free.tokens[:4]
 
 
+@pytest.mark.model
 def test_the_answer_after_a_thought_has_its_own_ends(context: lh.Context) -> None:
     # The thought consists of the tokens that the answer must not contain.
     thought = lh.Thinking(budget=5, start="<think>", end="</think>")
@@ -100,6 +107,7 @@ def test_the_answer_after_a_thought_has_its_own_ends(context: lh.Context) -> Non
     assert result.thinking == plain.thinking
 
 
+@pytest.mark.model
 def test_what_cannot_be_combined_is_named(context: lh.Context) -> None:
     for constraint in ({"choices": ["a", "b"]}, {"regex": "a"}, {"schema": {}}):
         with pytest.raises(ValueError, match=r"min_tokens and \w+ cannot be given toget"):
@@ -117,6 +125,7 @@ def test_what_cannot_be_combined_is_named(context: lh.Context) -> None:
     ]
 
 
+@pytest.mark.model
 def test_a_constraint_and_a_stop_token(context: lh.Context) -> None:
     comma = lh.tokenize(context.model, "a,b", add_special=False)[1]
     asked: dict[str, Any] = {"max_tokens": 9, "stop_token_ids": [comma]}
@@ -126,3 +135,45 @@ def test_a_constraint_and_a_stop_token(context: lh.Context) -> None:
     with pytest.warns(UserWarning, match="stop_token_ids has no effect"):
         result = lh.generate(context, PROMPT, choices=["a,b", "a,c"], **asked)
     assert result.text in {"a,b", "a,c"}
+
+
+# ---- a forced token has the log-probability that the model gives it
+
+
+TEXT = "the answer"
+
+
+@pytest.mark.parametrize(
+    "constraint",
+    [
+        {"regex": TEXT},
+        {"grammar": f'root ::= "{TEXT}"'},
+        {"choices": [TEXT]},
+        {"schema": {"const": TEXT}},
+    ],
+)
+def test_forced_tokens_have_log_probabilities(
+    tmp_path: Path, constraint: dict[str, object]
+) -> None:
+    path = tiny_models.write(tmp_path / "a.gguf", "llama")
+    with lh.Model(path) as model, lh.Context(model) as ctx:
+        settings: dict[str, object] = {"temperature": 0, "max_tokens": 40, **constraint}
+        plain = lh.generate_parallel(ctx, ["yes"], **settings)[0]
+        result = lh.generate_parallel(ctx, ["yes"], logprobs=2, **settings)[0]
+        assert result.tokens == plain.tokens
+        assert result.logprobs is not None
+        assert len(result.logprobs) == len(result.tokens)
+        assert all(len(top) == 2 for top in result.top_logprobs or ())
+        start = prompt_tokens(model, "prompt", "yes").tolist()
+        for i, token in enumerate(result.tokens):
+            free = lh.generate_parallel(
+                ctx,
+                [start + result.tokens[:i]],
+                max_tokens=1,
+                logit_bias={token: 100.0},
+                temperature=0,
+                logprobs=0,
+            )[0]
+            assert free.tokens == [token]
+            assert free.logprobs is not None
+            assert result.logprobs[i] == pytest.approx(free.logprobs[0], abs=1e-3)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from enum import Enum
+from hashlib import blake2b
 from typing import TYPE_CHECKING, Any
 
 import llamaherd as lh
@@ -11,9 +13,13 @@ import polars as pl
 import pyarrow as pa
 import pytest
 import tiny_models
+from llamaherd.calls.journal.entry import entry_of, row_of
+from llamaherd.calls.journal.file import DamagedError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+    from pathlib import Path
+
 
 TEXTS = ["a b", None, "b"]
 KINDS: dict[str, Callable[[list[str | None]], Any]] = {
@@ -123,3 +129,136 @@ def test_no_prompts_have_the_columns_of_the_schema(ctx: lh.Context) -> None:
         table = empty.to_pandas()
         assert table.dtypes.to_dict() == whole.to_pandas().dtypes.to_dict()
         assert empty.to_arrow().schema == whole.to_arrow().schema
+
+
+# ---- members of Enums and other subclasses are read as their values at every door
+
+
+class Label(str, Enum):
+    YES = "yes"
+    NO = "no"
+
+
+class Liar(str):
+    """A text that writes itself in another way."""
+
+    __slots__ = ()
+
+    def __str__(self) -> str:
+        return "lie"
+
+    __repr__ = __str__
+
+    def __format__(self, form: str) -> str:
+        return "lie"
+
+
+SUBCLASSES: list[Callable[[str], Any]] = [Label, Liar, np.str_]
+TEMPLATE = "{% for m in messages %}{{ m.role }}:{{ m.content }}{{ x[0].y }};{% endfor %}"
+
+
+@pytest.fixture(scope="module")
+def context(tiny_path: Callable[[str], Path]) -> Iterator[lh.Context]:
+    with lh.Model(tiny_path("llama")) as model, lh.Context(model) as context:
+        yield context
+
+
+@pytest.mark.parametrize("kind", SUBCLASSES)
+def test_labels_and_choices_are_read_as_their_values(
+    context: lh.Context, kind: Callable[[str], Any]
+) -> None:
+    yes, no = kind("yes"), kind("no")
+    prompts: list[Any] = ["the answer", no]
+    expected = lh.classify_parallel(context, ["the answer", "no"], ["yes", "no"])
+    results = lh.classify_parallel(context, prompts, [yes, no])
+    assert repr(results.names) == "('yes', 'no')"
+    np.testing.assert_array_equal(results.probs, expected.probs)
+    named = lh.classify_parallel(context, prompts, {yes: kind("no"), "no": kind("yes")})
+    assert repr(named.names) == "('no', 'yes')"
+    chosen = lh.generate(context, prompts[1], choices=[yes, no])
+    assert chosen.text in ("yes", "no")
+    scored = lh.score_parallel(context, prompts, [yes, [no]])
+    assert [repr(c[0].text) for c in scored.continuations if c] == ["'yes'", "'no'"]
+
+
+@pytest.mark.parametrize("kind", SUBCLASSES)
+def test_messages_and_variables_are_read_as_their_values(
+    context: lh.Context, kind: Callable[[str], Any]
+) -> None:
+    talk = [{"role": kind("no"), "content": [{"type": "text", "text": kind("yes")}]}]
+    variables = {np.str_("x"): [{"y": kind("no")}]}
+    text = lh.apply_chat_template(
+        context.model, talk, template=TEMPLATE, variables=variables
+    )
+    assert str(text) == "no:yesno;"
+
+
+@pytest.mark.parametrize("kind", SUBCLASSES)
+def test_a_codebook_has_plain_labels(
+    context: lh.Context, kind: Callable[[str], Any], tmp_path: Path
+) -> None:
+    yes, no = kind("yes"), kind("no")
+    book = lh.Codebook(
+        "Which?", {yes: kind("no"), no: ""}, examples=[{"text": kind("yes"), "label": no}]
+    )
+    same = lh.Codebook("Which?", {"yes": "no", "no": ""}, examples=[("yes", "no")])
+    assert repr(book) == repr(same)
+    assert book.hash == same.hash
+    lh.write_codebook(book, tmp_path / "book.yaml")
+    assert lh.read_codebook(tmp_path / "book.yaml") == same
+    frame = pd.DataFrame({"text": pd.Series([no, "a"], dtype=object), "id": [no, "b"]})
+    coded = lh.annotate(frame, np.str_("text"), book, context)
+    labels = [repr(label) for label in coded.labels]
+    assert set(labels) <= {"'yes'", "'no'"}
+    gold = lh.gold_sample(coded, 2, id="id", seed=1).with_codes({"a": [yes, no]})
+    assert sorted(map(repr, gold.ids)) == ["'b'", "'no'"]
+    assert [[repr(code) for code in codes] for codes in gold.codes] == [["'yes'", "'no'"]]
+
+
+@pytest.mark.parametrize("kind", SUBCLASSES)
+def test_a_journal_of_such_prompts_is_read_again(
+    context: lh.Context, kind: Callable[[str], Any], tmp_path: Path
+) -> None:
+    path = tmp_path / "run.journal"
+    prompts: Any = [kind("yes"), kind("no")]
+    first = lh.generate_parallel(context, prompts, max_tokens=3, journal=path)
+    again = lh.generate_parallel(context, ["yes", "no"], max_tokens=3, journal=path)
+    assert again.texts == first.texts
+    assert again.stats.n_journal == 2
+    assert {entry.prompt for entry in lh.journal_read(path)} == {"yes", "no"}
+
+
+def test_a_journal_with_digests_of_numpy_texts_is_read(
+    context: lh.Context, tmp_path: Path
+) -> None:
+    path = tmp_path / "run.journal"
+    lh.generate_parallel(context, ["it's"], max_tokens=3, journal=path)
+    (entry,) = lh.journal_read(path)
+    *row, _ = row_of(entry)
+    # Earlier versions stored the digest of a row that had the prompt in numpy's type.
+    before = tuple(np.str_(cell) if cell == "it's" else cell for cell in row)
+    digest = blake2b(repr(before).encode(), digest_size=8).digest()
+    assert entry_of((*row, digest)) == entry
+    with pytest.raises(DamagedError):
+        entry_of((*row[:5], "other", *row[6:], digest))
+
+
+def test_results_have_the_index_of_a_series(context: lh.Context) -> None:
+    texts = pd.Series(["the answer", None, "no"], index=[7, 3, 5])
+    model = context.model
+    results: list[Any] = [
+        lh.generate_parallel(context, texts, max_tokens=2),
+        lh.start_parallel(context, texts, max_tokens=2).results(),
+        lh.classify_parallel(context, texts, ["yes", "no"]),
+        lh.score_parallel(context, texts, "yes"),
+        lh.perplexity(context, texts),
+        lh.embed_parallel(model, texts),
+    ]
+    for result in results:
+        assert list(result.to_pandas().index) == [7, 3, 5]
+    assert np.asarray(results[-1]).shape == (3, model.info.n_embd_out)
+    several = lh.score_parallel(context, texts, [["yes", "no"]] * 3).to_pandas()
+    assert list(several.index) == [7, 7, 3, 5, 5]
+    calibration = lh.calibrate_batch(results[2])
+    assert list(results[2].calibrated(calibration).to_pandas().index) == [7, 3, 5]
+    assert list(lh.generate_parallel(context, ["a"] * 2).to_pandas().index) == [0, 1]

@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
+import importlib.util
+import json
+import os
+import shutil
 import sqlite3
+import subprocess
+import sys
 import warnings
 from pathlib import Path, PureWindowsPath
 from threading import Event
@@ -12,17 +18,20 @@ from unittest.mock import Mock
 
 import psutil
 import pytest
+import windows_rules
 from fake_engine import FakeEngine
 from journalled import FakeContext, entries, recorded, request
-from llamaherd import JournalError, JournalWarning
+from llamaherd import JournalWarning
 from llamaherd.calls.journal import file, sqlite
 from llamaherd.calls.journal.file import network_type
 from llamaherd.calls.journal.journal import Journal, journal_read
 from llamaherd.calls.run.hosted import HostedCall
 from llamaherd.calls.run.job import Job
+from llamaherd.engine.core.errors import JournalError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from types import ModuleType
 
     from llamaherd.calls.journal.entry import JournalEntry
     from llamaherd.engine.core.outcome import RunOutcome
@@ -241,3 +250,124 @@ def test_a_lock_of_another_process_stops_no_call(
     results = Job(HostedCall(FakeContext(engine), call)).results()
     assert all(result.is_finished for result in results)
     assert len(entries(folder)) == len(REQUESTS)
+
+
+# ---- the journal on disks that fail or are full, and in processes that are killed
+
+
+FOLDER = Path(__file__).parents[2] / "faults"
+
+
+def load(name: str) -> ModuleType:
+    spec = importlib.util.spec_from_file_location(f"faults_{name}", FOLDER / f"{name}.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = sys.modules[spec.name] = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+faults = load("faults")
+
+PRELOADS = pytest.mark.skipif(
+    sys.platform != "linux", reason="puts a library in front of others with LD_PRELOAD"
+)
+
+
+@PRELOADS
+@pytest.mark.long(reason="fails each call to the disk in turn, some hundred runs")
+def test_whatever_call_to_the_disk_fails_nothing_is_lost(tmp_path: Path) -> None:
+    out = tmp_path / "disk.json"
+    library = faults.build(tmp_path, "disk")
+    faults.run(library, FOLDER / "disk.py", out, timeout_s=800)
+    told = json.loads(out.read_text(encoding="utf-8"))
+    assert len(told) == 6
+    for name, tries in told.items():
+        assert tries["problems"] == [], name
+        assert tries["held"] == tries["tries"] > 20
+
+
+@PRELOADS
+@pytest.mark.long(reason="a process for each case")
+def test_a_small_disk_that_is_full_at_any_level_loses_nothing(tmp_path: Path) -> None:
+    own_disk = ("unshare", "--map-root-user", "--mount")
+    if not shutil.which("unshare") or subprocess.call([*own_disk, "true"]) != 0:
+        pytest.skip("this user may not mount a disk of its own (unshare --mount)")
+    place, out = tmp_path / "disk", tmp_path / "out.json"
+    place.mkdir()
+    mount = 'mount -t tmpfs -o size=1m none "$1" && exec "$2" "$3" "$1" "$4"'
+    program = [sys.executable, FOLDER / "small_disk.py"]
+    subprocess.run([*own_disk, "sh", "-c", mount, "sh", place, *program, out], check=True)
+    levels = json.loads(out.read_text(encoding="utf-8"))
+    assert [level["problems"] for level in levels] == [[] for _ in levels]
+    assert {level["first"] for level in levels} == {"refused", "warned", "stored"}
+
+
+# ---- journals under the rules of Windows, which never removes or renames an open file
+
+
+@pytest.fixture
+def drafted(tmp_path: Path) -> tuple[Path, Path]:
+    """Journal, and the draft that its writer had no time to remove."""
+    path = tmp_path / "run.sqlite"
+    Journal(path).close()
+    draft = path.with_name("run.sqlite.1-abc.new")
+    os.link(path, draft)
+    return path, draft
+
+
+AS_ON_WINDOWS = pytest.mark.skipif(
+    sys.platform != "linux", reason="imitates Windows by /proc"
+)
+
+
+@AS_ON_WINDOWS
+def test_a_draft_that_cannot_be_removed_is_ignored(
+    drafted: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, draft = drafted
+    windows_rules.imitate(monkeypatch)
+    with path.open("rb"):  # another process
+        journal = Journal(path)
+        assert draft.exists()
+        assert journal_read(path) == []
+        journal.close()
+    Journal(path).close()
+    assert not draft.exists()
+
+
+@AS_ON_WINDOWS
+def test_a_journal_is_created_while_others_open_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "run.sqlite"
+    opened = []
+    link = os.link
+
+    def link_and_open(draft: Path, target: Path) -> None:
+        link(draft, target)
+        opened.append(target.open("rb"))  # by another process, at once
+
+    monkeypatch.setattr(os, "link", link_and_open)
+    windows_rules.imitate(monkeypatch)
+    Journal(path).close()
+    (other,) = opened
+    assert len(list(tmp_path.iterdir())) == 2
+    other.close()
+    Journal(path).close()
+    assert list(tmp_path.iterdir()) == [path]
+
+
+@AS_ON_WINDOWS
+def test_an_error_does_not_keep_a_damaged_journal_open(tmp_path: Path) -> None:
+    path = tmp_path / "run.sqlite"
+    Journal(path).close()
+    content = path.read_bytes()
+    assert content.count(b"finish_reason IN") == 1
+    # The text of the schema is not UTF-8.
+    path.write_bytes(content.replace(b"finish_reason IN", b"finish\xffreason IN"))
+    for use in (Journal, journal_read):
+        with pytest.raises(JournalError, match=r"is damaged|cannot be used") as caught:
+            use(path)
+        assert caught.value.__cause__ is not None
+        assert not windows_rules.is_open(path)

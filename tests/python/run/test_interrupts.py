@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import linecache
+import os
+import random
 import signal
 import sys
 import threading
@@ -15,15 +17,14 @@ import tiny_models
 from llamaherd.calls.run.job import Interrupts, wait_for_end
 from llamaherd.engine.loop import threads
 from llamaherd.engine.loop.loop import Loop
+from thorough import sized
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
     from types import FrameType
 
-pytestmark = pytest.mark.skipif(
-    threading.current_thread() is not threading.main_thread(), reason="signals go to it"
-)
+
 TEMPLATE = "{% for m in messages %}<{{ m.role }}>{{ m.content }}\n{% endfor %}"
 SETTINGS: dict[str, Any] = {"max_tokens": 5, "params": lh.SamplingParams(ignore_eos=True)}
 
@@ -111,6 +112,12 @@ def outcome(k: int, call: Callable[[], object]) -> str:
     return end
 
 
+SIGNALS = pytest.mark.skipif(
+    threading.current_thread() is not threading.main_thread(), reason="signals go to it"
+)
+
+
+@SIGNALS
 @pytest.mark.long(reason="a process or a thread for each case")
 def test_ctrl_c_at_any_line_of_a_call_gives_results(context: lh.Context) -> None:
     def call() -> object:
@@ -130,6 +137,7 @@ def test_ctrl_c_at_any_line_of_a_call_gives_results(context: lh.Context) -> None
     assert len(lh.generate_parallel(context, ["a", "b"], **SETTINGS)) == 2
 
 
+@SIGNALS
 @pytest.mark.more(reason="a process or a thread for each case", cases=1)
 @pytest.mark.parametrize("how", ["stream", "start", "optimize"])
 def test_ctrl_c_at_any_line_leaves_nothing_running(
@@ -184,6 +192,7 @@ class Work:
         """No journal: there is no problem."""
 
 
+@SIGNALS
 def test_more_of_ctrl_c_changes_nothing() -> None:
     work = Work(presses=20)
     with Interrupts() as interrupts:
@@ -193,6 +202,7 @@ def test_more_of_ctrl_c_changes_nothing() -> None:
     assert work.cancelled.is_set()
 
 
+@SIGNALS
 def test_what_else_ends_the_wait_ends_the_work() -> None:
     work = Work()
     with Interrupts() as interrupts, pytest.raises(ZeroDivisionError):
@@ -200,6 +210,7 @@ def test_what_else_ends_the_wait_ends_the_work() -> None:
     assert work.cancelled.is_set()
 
 
+@SIGNALS
 def test_a_handler_of_ones_own_is_kept_and_called() -> None:
     pressed = []
 
@@ -223,6 +234,7 @@ def test_a_handler_of_ones_own_is_kept_and_called() -> None:
         signal.signal(signal.SIGINT, before)
 
 
+@SIGNALS
 def test_calls_within_calls_pass_it_on() -> None:
     with Interrupts() as outer:
         with Interrupts() as inner:
@@ -232,6 +244,7 @@ def test_calls_within_calls_pass_it_on() -> None:
             raise AssertionError
 
 
+@SIGNALS
 def test_other_threads_hold_nothing_back() -> None:
     handlers = []
 
@@ -245,6 +258,7 @@ def test_other_threads_hold_nothing_back() -> None:
     assert handlers == [signal.getsignal(signal.SIGINT)]
 
 
+@SIGNALS
 def test_ctrl_c_at_any_line_of_a_chat_keeps_a_whole_conversation(tmp_path: Path) -> None:
     path = tiny_models.write(tmp_path / "tiny.gguf", "llama", chat_template=TEMPLATE)
     roles = ["user", "assistant"]
@@ -270,3 +284,64 @@ def test_ctrl_c_at_any_line_of_a_chat_keeps_a_whole_conversation(tmp_path: Path)
                 assert chat.ask("b").finish_reason == "length"
                 assert [turn["role"] for turn in chat.turns] == [*before, *roles], k
             assert n_running() == 0
+
+
+# ---- callers on a real model: cancelled calls do not change the results of other calls
+
+
+N_REQUESTS = sized(16, 32)
+MAX_TOKENS = 12
+# 200 rounds are in docs/reliability.md.
+N_ROUNDS = int(os.environ.get("LLAMAHERD_CANCEL_ROUNDS", sized(2, 5)))
+STEMS = ["", "The old harbour town was quiet in winter, and ", "Dear reader, I "]
+LONG_ANSWER = lh.SamplingParams(max_tokens=MAX_TOKENS, ignore_eos=True)
+
+
+@pytest.mark.long(reason="a process or a thread for each case")
+@pytest.mark.model
+@pytest.mark.more(reason="2 of 5 rounds, 16 of 32 callers")
+def test_cancelling_half_of_them_leaves_the_others_as_they_are(smollm2: lh.Model) -> None:
+    prompts = [
+        STEMS[i % 3] + "the word " * (i % 7) + f"number {i}" for i in range(N_REQUESTS)
+    ]
+    with lh.Context(smollm2, n_seq_max=1, deterministic=True) as context:
+        alone = [lh.generate(context, prompt, params=LONG_ANSWER) for prompt in prompts]
+    n_midway = 0
+    with lh.Context(smollm2, n_seq_max=N_REQUESTS, deterministic=True) as context:
+        for k in range(N_ROUNDS):
+            results, leaving = one_round(context, prompts, random.Random(k))
+            for i, (result, whole) in enumerate(zip(results, alone, strict=True)):
+                if result.finish_reason == "cancelled":
+                    assert i in leaving
+                    assert result.tokens == whole.tokens[: len(result.tokens)]
+                    n_midway += 0 < len(result.tokens) < MAX_TOKENS
+                else:
+                    assert (result.tokens, result.text) == (whole.tokens, whole.text)
+    assert n_midway > N_ROUNDS
+
+
+def one_round(
+    context: lh.Context, prompts: list[str], draw: random.Random
+) -> tuple[list[lh.Result], set[int]]:
+    """Return all results; half of the calls were cancelled at random steps."""
+    order = draw.sample(range(N_REQUESTS), N_REQUESTS)
+    leaving, stays = set(order[: N_REQUESTS // 2]), order[-1]
+    # Times are steps of a call that is not cancelled. The loop's thread cancels others
+    # when it reports a piece of this call, so that no slow machine matters.
+    moments = [(draw.randrange(MAX_TOKENS), i) for i in leaving]
+    handles: list[lh.types.Handle] = []
+
+    def cancel_due() -> None:
+        n_steps = handles[stays]._n_chars // 4  # about
+        for moment, i in moments:
+            if moment <= n_steps:
+                handles[i].cancel()
+        moments[:] = [moment for moment in moments if moment[0] > n_steps]
+
+    with context.loop._lock:  # type: ignore[attr-defined]  # no call starts before all are there
+        handles += [
+            context.submit(prompt, params=LONG_ANSWER, stream=i == stays)
+            for i, prompt in enumerate(prompts)
+        ]
+        handles[stays]._listeners.append(cancel_due)
+    return [handle.result(300) for handle in handles], leaving
