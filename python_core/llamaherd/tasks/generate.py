@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from llamaherd.calls.api.generate import prepare_generate
 from llamaherd.calls.asks.constraints import with_schemas
-from llamaherd.calls.asks.rendering import rendered_text
-from llamaherd.calls.chat.thinking import plan_thinking
+from llamaherd.calls.asks.rendering import plan_thinking, rendered_text
 from llamaherd.calls.structured.columns import (
     BOOLEAN,
     INTEGER,

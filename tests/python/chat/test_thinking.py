@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 import llamaherd as lh
 import pytest
 import tiny_models
+from llamaherd.calls.asks.rendering import plan_thinking
 from llamaherd.calls.chat.chat import chat_prompts
 from llamaherd.calls.chat.conversations import ChatPrompt, Refused
-from llamaherd.calls.chat.thinking import plan_thinking
 from llamaherd.engine.core.errors import ArgumentError
 from llamaherd.engine.core.thinking import Thinking
 from llamaherd.engine.native import vocabulary
