@@ -8,7 +8,7 @@ from time import monotonic
 from typing import TYPE_CHECKING, ClassVar
 
 from llamaherd.calls.api.running import run_to_end, start
-from llamaherd.calls.run.context_settings import MAX_THREADS
+from llamaherd.calls.run.context import MAX_THREADS
 from llamaherd.calls.run.job import Job
 from llamaherd.engine.core import checks
 from llamaherd.engine.core.argument import Argument

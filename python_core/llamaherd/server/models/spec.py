@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
 
-    from llamaherd.calls.run.context_settings import ContextSettings
+    from llamaherd.calls.run.context import ContextSettings
     from llamaherd.engine.memory.device import Placement
     from llamaherd.engine.model.loading import ModelHeader
     from llamaherd.engine.model.model import Model
