@@ -308,6 +308,8 @@ def _scored(
     tokens: array[int],
     continuations: list[array[int]],
     thought: ThoughtStage | None = None,
+    *,
+    logprobs: int | None = None,
 ) -> ScoredPrompt:
     joined = Continuations(continuations)
     request = Request(
@@ -316,6 +318,7 @@ def _scored(
         tree=joined.tree,
         text=str(prompt) if isinstance(prompt, str) else None,
         thought=thought,
+        logprobs=logprobs,
     )
     problem = too_long_for(model, request)
     if problem:
@@ -360,29 +363,24 @@ class ScoredPrompts:
             is_long = len(tokens) > _LEAST_SHARED
             key = tuple(tokens[:_LEAST_SHARED]) if is_long else (-1, i)
             self._groups.setdefault(key, []).append(i)
-        # A last node, whose token is arbitrary, makes the engine compute the logits after
-        # a prompt.
-        self._trees = [
-            Continuations([array("i", [*prompts[i][1:], 0]) for i in group])
+        self._rows = [
+            _shared(model, [prompts[i] for i in group], n_top)
             for group in self._groups.values()
         ]
-        self.requests = [
-            _score_request(model, prompts[group[0]], tree, n_top)
-            for group, tree in zip(self._groups.values(), self._trees, strict=True)
-        ]
+        self.requests = [row.request for row in self._rows]
 
     def of_results(self, results: Sequence[Result]) -> list[PromptScores | Result]:
         """Return the scores of each prompt, or the result of a failed prompt."""
         scores: dict[int, PromptScores | Result] = {}
         groups = self._groups.values()
-        for group, tree, result in zip(groups, self._trees, results, strict=True):
+        for group, row, result in zip(groups, self._rows, results, strict=True):
             n_before = 0
             for j, i in enumerate(group):
                 logprobs, top, ranks = result.logprobs, result.top_logprobs, result.ranks
-                if logprobs is None or top is None or ranks is None:
+                if row.tree is None or logprobs is None or top is None or ranks is None:
                     scores[i] = result
                     continue
-                nodes = tree.nodes(j)
+                nodes = row.tree.nodes(j)
                 scores[i] = PromptScores(
                     tokens=list(self._prompts[i]),
                     logprobs=[logprobs[node] for node in nodes[:-1]],
@@ -395,14 +393,12 @@ class ScoredPrompts:
         return [scores[i] for i in range(len(self._prompts))]
 
 
-def _score_request(
-    model: Model, prompt: array[int], joined: Continuations, n_top: int
-) -> Request:
-    tree = joined.tree
-    request = Request(
-        tokens=prompt[:1], max_tokens=max(1, tree.depth), tree=tree, logprobs=n_top
-    )
-    problem = too_long_for(model, request)
-    if not problem:
-        return request
-    return Request(tokens=prompt, max_tokens=1, problem=problem)
+def _shared(model: Model, prompts: Sequence[array[int]], n_top: int) -> ScoredPrompt:
+    """Create the request of prompts that begin alike."""
+    # A last node, whose token is arbitrary, makes the engine compute the logits after a
+    # prompt.
+    ends = [array("i", [*tokens[1:], 0]) for tokens in prompts]
+    row = _scored(model, None, prompts[0][:1], ends, logprobs=n_top)
+    if row.tree is not None:
+        return row
+    return row._replace(request=replace(row.request, tokens=prompts[0]))
