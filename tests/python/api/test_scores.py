@@ -59,51 +59,6 @@ def test_labels_of_many_steps_are_told(
         lh.classify_parallel(context, PROMPTS, labels)
 
 
-@pytest.mark.parametrize("normalize", ["sum", "token", "pmi"])
-def test_continuations_of_few_prompts_are_divided_among_free_slots(
-    context: lh.Context, monkeypatch: pytest.MonkeyPatch, normalize: str
-) -> None:
-    endings = ["ly charged", "ly", " and kind", "ness of mind", " words", ""]
-    labels = [word + ending for word in ("positive", "negative") for ending in endings]
-    prompts = [*PROMPTS, "word " * 9000, PROMPTS[0]]
-    seen = []
-
-    def run() -> tuple[lh.ClassifyResults, lh.ScoreResults]:
-        return (
-            lh.classify_parallel(
-                context,
-                prompts,
-                labels,
-                normalize=normalize,
-                pmi_prompt=PROMPTS[0],
-                progress=seen.append,
-            ),
-            lh.score_parallel(context, PROMPTS, [labels, [" one more"]]),
-        )
-
-    whole, scored = run()
-    monkeypatch.setattr("llamaherd.calls.asks.scoring._STEPS_A_PART", 1)
-    parts, scored_parts = run()
-    assert parts.probs == pytest.approx(whole.probs, abs=0.02, nan_ok=True)
-    assert parts.logprobs == pytest.approx(whole.logprobs, abs=0.1, nan_ok=True)
-    assert parts.errors == whole.errors
-    assert (
-        parts.finish_reasons == whole.finish_reasons == ["stop", "stop", "error", "stop"]
-    )
-    for one, other in zip(scored_parts.logprob, scored.logprob, strict=True):
-        assert one == pytest.approx(other, abs=0.1)
-    for name in ("prompts", "samples", "failed", "copied", "journal", "prompt_tokens"):
-        counts = [getattr(some.stats, f"n_{name}") for some in (parts, whole)]
-        assert counts[0] == counts[1], name
-    assert parts.stats.n_batches < whole.stats.n_batches
-    assert {progress.n_total for progress in seen} == {4}
-    assert seen[-1].n_done == 4
-    stopped = {"on_error": "stop", "normalize": normalize}
-    with pytest.raises(lh.GenerationError, match=r"^prompts\[2\] failed: ") as error:
-        lh.classify_parallel(context, prompts, labels, **stopped)
-    assert len(error.value.results) == 4
-
-
 def test_labels_of_one_token_cost_nothing_beyond_the_prompt(context: lh.Context) -> None:
     labelled = lh.classify_parallel(context, PROMPTS, ["positive", "negative", "neutral"])
     assert labelled.stats.n_prefill_tokens == labelled.stats.n_prompt_tokens

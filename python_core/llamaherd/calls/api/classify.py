@@ -183,7 +183,6 @@ def prepare_classify(
         n_beside=n_beside,
         n=n,
         seed=seed if n > 1 else 0,
-        rows=rows,
     )
 
 

@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterator, Sized
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
-from llamaherd.calls.asks.scoring import divided
 from llamaherd.calls.journal.recording import recorded
 from llamaherd.calls.run.call import Call
 from llamaherd.calls.run.context import as_context
@@ -21,7 +20,6 @@ from llamaherd.engine.core.results import Result, Results
 from llamaherd.engine.core.stats import Stats
 from llamaherd.engine.core.words import words
 from llamaherd.engine.hub.profile import cpu_features
-from llamaherd.engine.memory.plan import AUTO_SLOTS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -29,7 +27,6 @@ if TYPE_CHECKING:
     from llama_cpp import Llama
 
     from llamaherd.calls.asks.options import CallOptions
-    from llamaherd.calls.asks.scoring import ScoredPrompt
     from llamaherd.calls.journal.journal import Journal
     from llamaherd.calls.run.host import Host
     from llamaherd.calls.run.job import Runnable
@@ -204,28 +201,14 @@ def scoring(
     n_beside: int = 0,
     n: int = 1,
     seed: int = 0,
-    rows: Sequence[ScoredPrompt] = (),
 ) -> HostedCall[_S]:
     """Create a scoring call; it does not close a `journal` that is open.
 
-    The continuations of `rows`, whose requests these are, may be divided. For `name` and
-    `n_beside` see `HostedCall`, for `n` and `seed` see `Call`.
+    For `name` and `n_beside` see `HostedCall`, for `n` and `seed` see `Call`.
     """
-    file = options.journal if journal is None else journal
-    n_slots = context.options["n_seq_max"] if rows and n == 1 and file is None else 0
-    n_slots = n_slots if isinstance(n_slots, int) else AUTO_SLOTS
-    parts = divided(context.model, rows, n_slots)
-    if parts is not None:
-        requests, n = parts.requests, parts.n_parts
     call = Call(requests, seed=seed, on_error=options.on_error, n=n)
+    file = options.journal if journal is None else journal
+    runnable = call if file is None else recorded(call, context, file)
     return HostedCall(
-        context,
-        call if file is None else recorded(call, context, file),
-        prompts,
-        convert=convert
-        if parts is None
-        else lambda samples: convert(parts.joined(samples)),
-        name=name,
-        n_beside=n_beside,
-        n_each=1 if parts is None else n,
+        context, runnable, prompts, convert=convert, name=name, n_beside=n_beside
     )

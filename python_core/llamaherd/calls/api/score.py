@@ -115,7 +115,7 @@ def prepare_score(
     thinks = isinstance(options.thinking, Thinking)
     requests = [row.request for row in rows]
     convert = partial(_score_results, prompts=rows, texts=texts, thinks=thinks)
-    return scoring(context, prompts, requests, options, convert, rows=rows)
+    return scoring(context, prompts, requests, options, convert)
 
 
 def _score_results(

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from llamaherd.calls.asks.scores import ClassifyResults, Normalize, softmax
-from llamaherd.calls.asks.scoring import added_cost, first_error, worst_reason
 from llamaherd.calls.asks.thoughts import thought_of
 from llamaherd.engine.core import checks
 from llamaherd.engine.core.argument import Argument, Field
@@ -23,8 +22,8 @@ if TYPE_CHECKING:
     from llamaherd.calls.asks.calibration import Floats
     from llamaherd.calls.asks.scoring import ScoredPrompt
     from llamaherd.calls.asks.thoughts import Thought
-    from llamaherd.engine.core.results import Result, Results
-    from llamaherd.engine.core.stats import Stats
+    from llamaherd.engine.core.results import FinishReason, Result, Results
+    from llamaherd.engine.core.stats import RequestStats, Stats
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,9 +115,7 @@ def classified(
     prompt without a text; if it failed, no prompt has probabilities.
     """
     raw = _logprobs(results, prompts, len(labels.readings))
-    errors = [first_error(samples) for samples in results.samples]
-    reasons = [worst_reason(samples) for samples in results.samples]
-    stats = results.stats
+    errors, reasons, stats = _errors(results), _reasons(results), results.stats
     scaled = _scaled(raw, prompts, labels, normalize)
     if normalize == "pmi" and prompts:
         prior, error, reason = raw[:, -1:], errors.pop(), reasons.pop()
@@ -144,7 +141,7 @@ def classified(
         errors=errors,
         finish_reasons=reasons,
         stats=stats,
-        requests=tuple(added_cost(sample_results) for sample_results in samples),
+        requests=tuple(_cost(sample_results) for sample_results in samples),
         thoughts=tuple(_thoughts(sample_results) for sample_results in samples)
         if thinks
         else None,
@@ -183,6 +180,39 @@ def _scaled(
     if normalize == "byte":
         return np.asarray(raw / [len(text.encode()) for text in labels.readings])
     return raw
+
+
+def _errors(results: Results) -> list[str | None]:
+    """Return the first error of each prompt."""
+    return [
+        next(
+            (result.error for result in sample_results if result.error is not None), None
+        )
+        for sample_results in results.samples
+    ]
+
+
+def _reasons(results: Results) -> list[FinishReason]:
+    """Return the finish reason of each prompt: the worst reason of its samples."""
+    order: list[FinishReason] = ["error", "cancelled"]
+    finish_reasons: list[FinishReason] = []
+    for sample_results in results.samples:
+        reasons = [result.finish_reason for result in sample_results]
+        finish_reasons.append(
+            next((reason for reason in order if reason in reasons), reasons[0])
+        )
+    return finish_reasons
+
+
+def _cost(samples: Sequence[Result]) -> RequestStats | None:
+    """Return the cost of a prompt with all its thoughts; None if it was not run."""
+    known = [sample.stats for sample in samples if sample.stats is not None]
+    if not known:
+        return None
+    total = known[0]
+    for stats in known[1:]:
+        total += stats
+    return total
 
 
 def _thoughts(samples: Sequence[Result]) -> tuple[Thought, ...]:

@@ -16,7 +16,6 @@ from llamaherd.engine.core.argument import Argument
 from llamaherd.engine.core.errors import Failure, TokenizeError
 from llamaherd.engine.core.phrases import count_of
 from llamaherd.engine.core.request import Request, TokenTree, check_wanted
-from llamaherd.engine.core.results import Results
 from llamaherd.engine.model.tokens import Joiner
 
 if TYPE_CHECKING:
@@ -26,8 +25,7 @@ if TYPE_CHECKING:
     from llamaherd.calls.asks.rendering import Rendered
     from llamaherd.engine.core.argument import Name
     from llamaherd.engine.core.request import ThoughtStage
-    from llamaherd.engine.core.results import FinishReason, Result
-    from llamaherd.engine.core.stats import RequestStats
+    from llamaherd.engine.core.results import Result
     from llamaherd.engine.model.model import Model
 
 
@@ -35,8 +33,6 @@ if TYPE_CHECKING:
 # accurate to about 5e-8, so the logarithm of a smaller value is not meaningful; rounding
 # may even yield 0.
 _LEAST_REST = 1e-7
-# Least number of steps of the model for a part of the continuations of a prompt.
-_STEPS_A_PART = 25
 
 
 class Continuations:
@@ -122,114 +118,6 @@ class ScoredPrompt(NamedTuple):
             return None
         n = len(self.continuations)
         return [self.tree.token_logprobs(i, result.scores) for i in range(n)]
-
-
-class DividedPrompts:
-    """The continuations of few prompts, divided among clients that run at once.
-
-    The engine computes the continuations of one client one after another. A part of them
-    is a sample of its prompt, so the prompt is computed once.
-    """
-
-    def __init__(self, model: Model, rows: Sequence[ScoredPrompt], n_parts: int) -> None:
-        self._rows = rows
-        self.n_parts = n_parts
-        self._parts = [_divided(model, row, n_parts) for row in rows]
-        self.requests = [part.request for parts in self._parts for _, part in parts]
-
-    def joined(self, results: Results) -> Results:
-        """Return the results of whole prompts; copies have the scores of the original."""
-        known: dict[tuple[int, ...], list[float] | None] = {}
-        whole = []
-        for row, parts, samples in zip(
-            self._rows, self._parts, results.samples, strict=True
-        ):
-            key = tuple(id(sample.scores) for sample in samples)
-            if key not in known:
-                known[key] = _joined_scores(row, parts, samples)
-            result = replace(
-                samples[0],
-                error=first_error(samples),
-                finish_reason=worst_reason(samples),
-                stats=added_cost(samples),
-                scores=known[key],
-            )
-            whole.append(result)
-        stats = replace(
-            results.stats,
-            n_samples=len(whole),
-            n_failed=sum(result.error is not None for result in whole),
-            n_copied=sum(
-                result.stats is None and result.scores is not None for result in whole
-            ),
-        )
-        return Results(whole, stats)
-
-
-def divided(
-    model: Model, rows: Sequence[ScoredPrompt], n_slots: int
-) -> DividedPrompts | None:
-    """Divide the continuations of fewer prompts than slots; None if it saves no time."""
-    if not 1 <= len(rows) <= n_slots // 2:
-        return None
-    if any(row.request.thought is not None for row in rows):
-        return None
-    n_steps = max((row.tree.n_paths for row in rows if row.tree is not None), default=0)
-    n_parts = min(n_slots // len(rows), n_steps // _STEPS_A_PART)
-    return DividedPrompts(model, rows, n_parts) if n_parts > 1 else None
-
-
-def _divided(
-    model: Model, row: ScoredPrompt, n_parts: int
-) -> list[tuple[list[int], ScoredPrompt]]:
-    """Return indices and requests of continuations that begin alike; some may repeat."""
-    if row.tree is None:
-        return [([], row)] * n_parts
-    paths = row.continuations
-    order = sorted(range(len(paths)), key=lambda i: paths[i].tolist())
-    n_each = -(-len(order) // n_parts)
-    parts = [order[at * n_each :][:n_each] or order[:n_each] for at in range(n_parts)]
-    prompt, tokens = row.request.text, row.request.tokens
-    return [
-        (part, _scored(model, prompt, tokens, [paths[i] for i in part])) for part in parts
-    ]
-
-
-def _joined_scores(
-    row: ScoredPrompt,
-    parts: Sequence[tuple[list[int], ScoredPrompt]],
-    samples: Sequence[Result],
-) -> list[float] | None:
-    """Return the values of the nodes of a prompt's whole tree; None if it failed."""
-    if row.tree is None:
-        return None
-    scores = [0.0] * len(row.tree.tree.tokens)
-    for (indices, part), sample in zip(parts, samples, strict=True):
-        rows = part.token_logprobs(sample)
-        if rows is None:
-            return None
-        for i, values in zip(indices, rows, strict=True):
-            for node, value in zip(row.tree.nodes(i), values, strict=True):
-                scores[node] = value
-    return scores
-
-
-def first_error(samples: Sequence[Result]) -> str | None:
-    """Return the first error of a prompt's samples."""
-    return next((sample.error for sample in samples if sample.error is not None), None)
-
-
-def worst_reason(samples: Sequence[Result]) -> FinishReason:
-    """Return the worst finish reason of a prompt's samples."""
-    reasons = [sample.finish_reason for sample in samples]
-    order: list[FinishReason] = ["error", "cancelled"]
-    return next((reason for reason in order if reason in reasons), reasons[0])
-
-
-def added_cost(samples: Sequence[Result]) -> RequestStats | None:
-    """Return the cost of all samples of a prompt; None if it was not run."""
-    known = [sample.stats for sample in samples if sample.stats is not None]
-    return sum(known[1:], known[0]) if known else None
 
 
 # A prompt that was not scored, because its call ended before it began.
@@ -339,10 +227,17 @@ _LEAST_SHARED = 16
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PromptScores:
-    """Log-probabilities of a prompt's tokens but the first, given the tokens before.
+    """Log-probabilities of a prompt of n tokens.
 
-    `top` has the most likely alternatives of each of them, `following` those after the
-    prompt, by token id. A token's rank counts from 1.
+    Attributes:
+        logprobs: Natural logarithm of the probability of each token but the first, given
+            the tokens before it.
+        top: For each of these tokens the most likely alternatives, most likely first: a
+            map from token id to log-probability.
+        ranks: Rank of each of these tokens among all tokens; the most likely token has 1.
+        following: The most likely tokens after the prompt, as a map from token id to
+            log-probability.
+        n_reused: Number of tokens whose computation was shared with another prompt.
     """
 
     tokens: list[int]
@@ -354,7 +249,10 @@ class PromptScores:
 
 
 class ScoredPrompts:
-    """Requests for the log-probabilities of prompts; those that begin alike share one."""
+    """Requests for the log-probabilities of prompts, each of at least one token.
+
+    Prompts with the same beginning share a request.
+    """
 
     def __init__(self, model: Model, prompts: Sequence[array[int]], n_top: int) -> None:
         self._prompts = prompts

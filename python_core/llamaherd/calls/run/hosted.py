@@ -120,8 +120,8 @@ class Scored(Protocol):
 class HostedCall(Generic[_T]):
     """A call and the host that it runs on: the work of a `Job`.
 
-    `tell` warns about the results at the end; `convert` makes scores of them. Of `n_each`
-    requests for each prompt, `n_beside` prompts are not the caller's.
+    `tell` warns about the results at the end; `convert` makes scores of them. `n_beside`
+    requests are not the caller's.
     """
 
     def __init__(
@@ -134,7 +134,6 @@ class HostedCall(Generic[_T]):
         convert: Callable[[Results], _T] | None = None,
         name: str = "prompts",
         n_beside: int = 0,
-        n_each: int = 1,
     ) -> None:
         self.host = host
         self.tell = tell
@@ -143,17 +142,16 @@ class HostedCall(Generic[_T]):
         self._convert = convert
         self._name = name
         self._n_beside = n_beside
-        self._n_each = n_each
 
     @property
     def progress(self) -> Progress:
         """Counts of finished units, without the additional requests."""
-        progress, n_each = self.call.progress, self._n_each
-        n_total = progress.n_total // n_each - self._n_beside
+        progress = self.call.progress
+        n_total = progress.n_total - self._n_beside
         return replace(
             progress,
-            n_done=min(progress.n_done // n_each, n_total),
-            n_failed=min(progress.n_failed // n_each, n_total),
+            n_done=min(progress.n_done, n_total),
+            n_failed=min(progress.n_failed, n_total),
             n_total=n_total,
         )
 
