@@ -91,12 +91,12 @@ def described(error: Exception) -> dict[str, Any]:
     """
     if isinstance(error, GenerationError):
         return {"message": clean(str(error)), "code": error.code}
-    if isinstance(error, OSError) and error.filename is not None and error.strerror:
-        return {"message": clean(_of_file(error))}
     if isinstance(error, FileNotFoundError) and not _folder():
         return {"message": _DELETED}
     if not isinstance(error, BadArgumentError):
-        return {"message": clean(str(error))}
+        is_of_file = isinstance(error, OSError) and error.filename and error.strerror
+        text = _of_file(error) if is_of_file else str(error)  # type: ignore[arg-type]
+        return {"message": clean(text)}
     return {
         "message": clean(error.rendered(_spelled)),
         "argument": clean(error.argument),

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from llamaherd.engine.core.errors import BadArgumentError, JournalError, LlamaHerdError
-from llamaherd.engine.core.files import UnreadableFileError, has_working_folder, is_full
+from llamaherd.engine.core.files import UnusableFileError, has_working_folder, is_full
 from llamaherd.engine.core.progress import say
 
 if TYPE_CHECKING:
@@ -65,7 +65,7 @@ def failed(message: object, status: ExitStatus = ExitStatus.FAILED) -> int:
     """Print why a command failed, and return the exit status."""
     if isinstance(message, FileNotFoundError) and not has_working_folder():
         message = "the working directory was deleted: change to another folder"
-    elif isinstance(message, UnreadableFileError):
+    elif isinstance(message, UnusableFileError):
         message = message.problem  # the caller named no argument
     elif isinstance(message, OSError) and message.strerror:
         name = (

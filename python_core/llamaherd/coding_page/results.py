@@ -208,7 +208,7 @@ def write_codes(
     for file, content in contents.items():
         check_free(file, content, overwrite=overwrite)
     for file, content in contents.items():
-        write_whole(file, content)
+        write_whole(file, content, argument="path")
     return paths
 
 

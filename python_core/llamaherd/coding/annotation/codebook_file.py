@@ -20,7 +20,7 @@ from llamaherd.coding.references import REFERENCES
 from llamaherd.engine.core import checks
 from llamaherd.engine.core.argument import Argument, Field
 from llamaherd.engine.core.errors import ArgumentError, BadArgumentError
-from llamaherd.engine.core.files import check_uncompressed, text_of_file, write_new
+from llamaherd.engine.core.files import check_kind, text_of_file, write_new
 from llamaherd.engine.core.request import check_wanted
 
 if TYPE_CHECKING:
@@ -85,7 +85,7 @@ def write_codebook(
     checked_codebook(codebook)
     checks.flag("overwrite", overwrite)
     file = checks.path("path", path)
-    check_uncompressed(file)
+    check_kind(file, ".yaml")
     write_new(file, codebook_yaml(codebook).encode(), overwrite=overwrite)
 
 

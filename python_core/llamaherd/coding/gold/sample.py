@@ -16,7 +16,7 @@ from llamaherd.coding.gold.forms import CodeReader, read_codes
 from llamaherd.coding.statistics.dsl import Outside, join_outside
 from llamaherd.engine.core import checks
 from llamaherd.engine.core.errors import ArgumentError
-from llamaherd.engine.core.files import check_free, check_uncompressed, write_whole
+from llamaherd.engine.core.files import check_free, check_kind, write_whole
 from llamaherd.engine.core.phrases import count_of
 from llamaherd.engine.core.words import call
 
@@ -332,7 +332,7 @@ class GoldSample:
         flags = (blind, shuffle, bom, overwrite, uncoded, spreadsheet)
         for name, flag in zip(_FLAGS, flags, strict=True):
             checks.flag(name, flag)
-        check_uncompressed(checks.path("path", path))
+        check_kind(checks.path("path", path), ".csv")
         names = self.coders or ["code"]
         if coders is not None:
             names = list(checks.some_texts("coders", coders))
@@ -365,8 +365,8 @@ class GoldSample:
         design = self.to_json().encode()
         check_free(there, content, overwrite=overwrite)
         check_free(sidecar(path), design, overwrite=overwrite)
-        write_whole(there, content)
-        write_whole(sidecar(path), design)
+        write_whole(there, content, argument="path")
+        write_whole(sidecar(path), design, argument="path")
 
     def word_of(self, code: str | None) -> str | None:
         """Return a code for tables: a word, not "", if none of the labels applies.

@@ -246,7 +246,7 @@ def write_report(contents: Contents, path: str | os.PathLike[str]) -> Path:
         content = f"{to_json(contents, indent=1)}\n".encode()
     else:
         content = page_of(contents).encode("utf-8", "replace")
-    files.write_whole(file, content)
+    files.write_whole(file, content, argument="path")
     return file
 
 

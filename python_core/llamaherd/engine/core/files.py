@@ -119,7 +119,7 @@ def replace(draft: Path, target: Path) -> None:
 
 
 def check_free(
-    path: Path, content: bytes | None = None, *, overwrite: bool, argument: str = "path"
+    path: Path, content: bytes | None = None, *, overwrite: bool, argument: Name = "path"
 ) -> None:
     """Check that a file is new, empty, a device, or has the new content already."""
     is_used = path.is_file() and path.stat().st_size > 0
@@ -136,23 +136,29 @@ def check_free(
 
 
 def write_new(path: Path, content: bytes, *, overwrite: bool = False) -> None:
-    """Write a file as `write_whole` does, unless it exists with other content."""
+    """Write the file `path` of a caller, unless it exists with other content."""
     check_free(path, content, overwrite=overwrite)
-    write_whole(path, content)
+    write_whole(path, content, argument="path")
 
 
-def write_whole(path: Path, content: bytes) -> None:
+def write_whole(path: Path, content: bytes, *, argument: Name | None = None) -> None:
     """Write a file, replacing an existing file only if the new one is complete.
 
     A link keeps its target's name, and a replaced file keeps its permissions. Two kinds
     of files are written to directly: devices and pipes, and existing files that cannot be
     replaced, because of the permissions of their folder or because they are mounted.
+    Errors name the argument that named the file.
     """
 
     def write(file: BinaryIO) -> None:
         file.write(content)
 
-    _write_by(path, write)
+    try:
+        _write_by(path, write)
+    except OSError as error:
+        if argument is None:
+            raise
+        raise _unusable(argument, path, error) from error
 
 
 def _write_by(path: Path, write: Callable[[BinaryIO], None]) -> None:
@@ -313,26 +319,33 @@ def take_lock(path: Path) -> LockFile | None:
 # Programs that compress files, by the first bytes of the files.
 _COMPRESSED = {b"\x1f\x8b": "gzip", b"\x28\xb5\x2f\xfd": "zstd"}
 _COMPRESSED |= {b"BZh": "bzip2", b"\xfd7zXZ": "xz"}
-_SUFFIXES = (".gz", ".zst", ".bz2", ".xz")
+# Ends of the names of files of other kinds, with the reason against them.
+_OTHER_KINDS = {
+    **dict.fromkeys((".gz", ".zst", ".bz2", ".xz", ".zip"), "is written uncompressed"),
+    **dict.fromkeys((".xlsx", ".xls", ".xlsm", ".ods", ".numbers"), "is no workbook"),
+    **dict.fromkeys((".parquet", ".feather", ".arrow"), "is written as text"),
+    **dict.fromkeys((".sav", ".dta", ".rds", ".rdata"), "is written as text"),
+}
 _LINE = re.compile(r'"?sep=([^"\r\n])"?[\r\n]*', re.IGNORECASE)
 
 
-class UnreadableFileError(BadArgumentError, OSError):
-    """An argument names a file that cannot be read."""
+class UnusableFileError(BadArgumentError, OSError):
+    """An argument names a file that cannot be read or written."""
 
     def __str__(self) -> str:
         return self.message
 
 
-class MissingFileError(UnreadableFileError, FileNotFoundError):
-    """An argument names a file that does not exist."""
+class MissingFileError(UnusableFileError, FileNotFoundError):
+    """An argument names a file, or a folder of it, that does not exist."""
 
 
-def check_uncompressed(path: Path) -> None:
-    """Check that the name of a new file does not promise that it is compressed."""
-    if path.suffix.lower() in _SUFFIXES:
+def check_kind(path: Path, suffix: str) -> None:
+    """Check that the name of a new file does not promise another kind of file."""
+    reason = _OTHER_KINDS.get(path.suffix.lower())
+    if reason is not None:
         raise ArgumentError(
-            f"must not end with {path.suffix}: the file is written uncompressed",
+            f"must not end with {path.suffix}: the file {reason}; use {suffix}",
             argument="path",
         )
 
@@ -342,19 +355,24 @@ def content_of(name: Name, path: Path) -> bytes:
     try:
         return path.read_bytes()
     except OSError as error:
-        is_missing = isinstance(error, FileNotFoundError)
-        kind = MissingFileError if is_missing else UnreadableFileError
-        where = ""
-        if not path.is_absolute() and has_working_folder():
-            where = f"; relative to {str(Path.cwd())!r}"
-        named = kind(
-            f"{str(path)!r} cannot be used: {error.strerror or error}{where}",
-            argument=name,
-            code="not_found",
-            form="{name}: {problem}",
-        )
-        named.errno, named.strerror = error.errno, error.strerror
-        raise named from error
+        raise _unusable(name, path, error) from error
+
+
+def _unusable(name: Name, path: Path, error: OSError) -> UnusableFileError:
+    """Return the error of a file that an argument names."""
+    is_missing = isinstance(error, FileNotFoundError)
+    kind = MissingFileError if is_missing else UnusableFileError
+    more = "; free space and try again" if is_full(error) else ""
+    if not path.is_absolute() and has_working_folder():
+        more += f"; relative to {str(Path.cwd())!r}"
+    named = kind(
+        f"{str(path)!r} cannot be used: {error.strerror or error}{more}",
+        argument=name,
+        code="not_found",
+        form="{name}: {problem}",
+    )
+    named.errno, named.strerror, named.filename = error.errno, error.strerror, str(path)
+    return named
 
 
 def text_of_file(name: Name, path: Path, encoding: str = "utf-8-sig") -> str:

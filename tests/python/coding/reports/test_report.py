@@ -399,7 +399,11 @@ def test_what_is_no_report_says_so(text: str, message: str, tmp_path: Path) -> N
         read_report(path)
 
 
-def test_a_file_that_cannot_be_read_is_named_with_its_argument(tmp_path: Path) -> None:
+def test_a_file_that_cannot_be_used_is_named_with_its_argument(
+    coded: lh.Coded, tmp_path: Path
+) -> None:
+    with pytest.raises(FileNotFoundError, match=r"^path: '.*r\.html' cannot be used: No"):
+        lh.report(coded, tmp_path / "none" / "r.html")
     path = tmp_path / "r.html"
     for read, name in ((lh.reproduce, "path"), (lh.methods_text, "coded")):
         with pytest.raises(FileNotFoundError, match=rf"^{name}: '.*r\.html' cannot be"):
