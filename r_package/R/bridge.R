@@ -334,6 +334,7 @@ frame_for_python <- function(data, used, label = NULL, codebook = NULL, ...) {
     levels = if (is.factor(values)) as_py_list(levels(values)),
     ordered = is.ordered(values),
     book = codebook,
+    in_data = as_py_list(as_utf8(names(data))),
     ...
   )
 }

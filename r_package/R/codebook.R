@@ -115,6 +115,9 @@ codebook <- function(
     }
     abort_argument("labels", must, labels)
   }
+  if (!is.null(examples) && !is.list(examples)) {
+    abort_argument("examples", "a data frame, or a list of examples", examples)
+  }
   content <- list(
     question = question,
     labels = if (!is_scale && !is.null(labels)) definitions_by_label(labels),
@@ -123,7 +126,9 @@ codebook <- function(
     schema = if (!is.null(schema)) {
       structure(schema_text(schema, "schema"), class = "json")
     },
-    examples = if (is.data.frame(examples)) example_rows(examples, type) else examples,
+    examples = na_as_null(
+      if (is.data.frame(examples)) example_rows(examples, type) else examples
+    ),
     text_role = text_role,
     answer_role = answer_role,
     language = language,
@@ -157,6 +162,15 @@ write_codebook <- function(codebook, path, overwrite = FALSE) {
   overwrite <- py_value(overwrite)
   py_call("write_codebook", as_python(codebook), path, overwrite = overwrite)
   invisible(codebook)
+}
+
+# Replaces NA in plain lists, which Python then names as missing.
+na_as_null <- function(x) {
+  if (is.list(x) && !is.object(x)) {
+    lapply(x, na_as_null)
+  } else if (!(is.atomic(x) && length(x) == 1 && is.na(x))) {
+    x
+  }
 }
 
 check_quote_type <- function(x) {

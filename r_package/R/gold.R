@@ -211,7 +211,13 @@ gold_sample <- function(
     uses <- union(uses, names(data)[vapply(data, is.atomic, NA)])
   }
   arguments <- list(
-    data = frame_for_python(data, uses, label, known$codebook),
+    data = frame_for_python(
+      data,
+      uses,
+      label,
+      known$codebook,
+      names = as_py_list(as_text(known$names))
+    ),
     n = py_value(n),
     by = if (!is.null(by)) as_py_list(by),
     prob = check_prob(prob),
@@ -221,7 +227,7 @@ gold_sample <- function(
     confidence = if (is.numeric(confidence)) as_py_numbers(confidence) else confidence,
     floor = py_value(floor),
     allocation = check_allocation(allocation),
-    names = as_py_list(check_names_of(names %||% known$names)),
+    names = as_py_list(check_names_of(names)),
     seed = py_value(seed),
     several = several,
     each = as_py_list(each),

@@ -161,6 +161,8 @@ json_value <- function(x, arg, key = "") {
       anyNA(x) ||
       is_number && !all(is.finite(x))
   ) {
+    # Python's messages name a last element by single brackets, too.
+    arg <- sub("\\[(\\[[0-9]+\\])\\]$", "\\1", arg)
     abort_argument(arg, "a value that JSON can represent", x)
   }
   x <- if (is.character(x)) check_text(x, arg) else x

@@ -113,6 +113,7 @@ class ColumnsOfR(dict[str, Any]):
     probs: Any = None
     text: str | None = None
     expected: Any = None
+    in_data: Sequence[str] = ()  # all columns of the data, of which some are here
 
 
 def frame(
@@ -126,6 +127,7 @@ def frame(
     probs: Sequence[str] = (),
     text: str | None = None,
     mean: str | None = None,
+    in_data: Sequence[str] = (),
 ) -> ColumnsOfR:
     """Return a data frame, whose column `label` is categorical if it has `levels`.
 
@@ -134,7 +136,7 @@ def frame(
     """
     columns = ColumnsOfR(content)
     columns.codebook = None if book is None else codebook(book)
-    columns.names, columns.text = tuple(names), text
+    columns.names, columns.text, columns.in_data = tuple(names), text, in_data
     if probs:
         columns.probs = _array([content[name] for name in probs]).T
     if mean is not None:

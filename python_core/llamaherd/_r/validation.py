@@ -63,13 +63,12 @@ def validate(  # noqa: PLR0917 - R's arguments
     """Validate labels.
 
     `gold` is a sample, a list of codes for each of `coders`, or None for the columns that
-    the option `truth` names. `known` are levels of factors, used without `levels`.
+    the option `truth` names. `known` are levels of factors, which need not be all labels.
     """
     if coders is not None:
         check_names(coders)
         gold = dict(zip(coders, gold, strict=True))
-    if levels is None and not data.names:
-        levels = names_of(known) or None
+    data.names = data.names or tuple(names_of(known))
     names = dict.fromkeys(("labels", "levels"), "label_levels")
     with renamed(**names, coded="annotations", label="label_col", truth="gold"):
         return lh.validate(data, gold, labels=levels, **options)

@@ -16,8 +16,10 @@ import numpy as np
 from narwhals.exceptions import DuplicateError
 
 from llamaherd.coding.codes import numbers_of
+from llamaherd.coding.codes.cells import LARGEST
 from llamaherd.engine.core import checks
 from llamaherd.engine.core.errors import ArgumentError, ArgumentTypeError
+from llamaherd.engine.core.phrases import with_commas
 from llamaherd.engine.core.plain import is_missing, plain
 from llamaherd.engine.core.words import words
 
@@ -62,6 +64,11 @@ def names(frame: object) -> list[str]:
     if isinstance(frame, Mapping):
         return [str(plain(name)) for name in frame]
     return list(_open(frame).columns)
+
+
+def listed(frame: object) -> str:
+    """List the first ten columns of the data, and the number of the other columns."""
+    return with_commas(getattr(frame, "in_data", ()) or names(frame)) or "none"
 
 
 def check_index(values: object, frame: object, argument: str) -> None:
@@ -126,11 +133,9 @@ def column(frame: object, name: str, argument: str) -> list[Any]:
         )
     there = names(frame)
     if name not in there:
-        available = ", ".join(map(repr, there[:20])) or "none"
-        more = f" and {len(there) - 20} more" if len(there) > 20 else ""
         raise ArgumentError(
             f"must be a column of the {words().frame}, not {checks.shown(name)}; "
-            f"there are {available}{more}{checks.meant(name, there)}",
+            f"there are {listed(frame)}{checks.meant(name, there)}",
             argument=argument,
         )
     if isinstance(frame, Mapping):
@@ -351,9 +356,6 @@ def numbers_for(values: object, n_texts: int, argument: str) -> Floats:
     return numbers
 
 
-_MOST_WEIGHT = 1e50  # survey weights; their squares are finite and above 0
-
-
 def weights_of(
     frame: Any,  # noqa: ANN401 - a data frame of any kind
     weights: str | Sequence[float] | None,
@@ -383,9 +385,9 @@ def weights_of(
         raise ArgumentError(
             "must be above 0 for some texts", argument="weights", code="out_of_range"
         )
-    if values.max() > _MOST_WEIGHT or values.max() < 1 / _MOST_WEIGHT:
+    if values.max() > LARGEST or values.max() < 1 / LARGEST:
         raise ArgumentError(
-            f"must have a maximum between {1 / _MOST_WEIGHT:g} and {_MOST_WEIGHT:g}, "
+            f"must have a maximum between {1 / LARGEST:g} and {LARGEST:g}, "
             f"not {values.max():g}",
             argument="weights",
             code="out_of_range",

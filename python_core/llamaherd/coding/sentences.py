@@ -50,6 +50,11 @@ def with_interval(
     return f"{value} {form.format(low, high)}"
 
 
+def range_of(least: str, most: str) -> str:
+    """Return the ends of a range of values; one value if both look the same."""
+    return f"all {least}" if least == most else f"from {least} to {most}"
+
+
 def table(rows: Sequence[Sequence[str]], left: int = 1) -> list[str]:
     """Align columns: the first `left` columns to the left, the others to the right."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]

@@ -114,7 +114,7 @@ test_that("misspelt arguments and columns suggest what is meant", {
   examples <- data.frame(text = "x", lable = "a")
   expect_error(
     codebook("Which?", c("a", "b"), examples = examples),
-    "did you mean 'label'?",
+    'did you mean "label"?',
     fixed = TRUE
   )
 })
@@ -125,7 +125,7 @@ test_that("a misspelt field of a file is reported with its line", {
   writeLines(c("question: Which?", "lables: [a, b]"), path)
   expect_error(
     read_codebook(path),
-    "line 2: `lables` is not a field of a codebook; did you mean 'labels'"
+    'line 2: `lables` is not a field of a codebook; did you mean "labels"'
   )
 })
 

@@ -315,7 +315,7 @@ def _known_label(name: Name, value: object, names: Sequence[str]) -> str:
     """Return the label among `names` that a value denotes."""
     label = read([[value]], names, argument=name).columns[0][0]
     if label not in names:
-        allowed = ", ".join(repr(label) for label in names[:20])
+        allowed = ", ".join(map(checks.quoted, names[:20]))
         raise ArgumentError(
             f"must be one of the labels {allowed}, not {checks.shown(value)}"
             f"{checks.meant(value, names)}",

@@ -24,6 +24,7 @@ from llamaherd.engine.core.argument import Argument, Field
 from llamaherd.engine.core.declaration import suggests_names
 from llamaherd.engine.core.errors import ArgumentError, ArgumentTypeError
 from llamaherd.engine.core.phrases import MOST_ROWS, first_rows
+from llamaherd.engine.core.plain import is_missing
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -246,8 +247,15 @@ class Codebook:
         return checked
 
     def _example(self, name: Argument, example: object) -> Example:
+        if is_missing(example):
+            raise ArgumentError(
+                "is missing: it must have the fields text, label and perhaps reason",
+                argument=name,
+                code="missing",
+            )
         if isinstance(example, Mapping):
             known = ("text", "label", "reason")
+            example = {k: v for k, v in example.items() if not is_missing(v)}
             checks.known_fields(
                 example, known, known[:2], "an example", lambda key: name.at(Field(key))
             )
@@ -386,7 +394,7 @@ def words_of(
     for key, word in checked_words.items():
         if key not in keys:
             raise ArgumentError(
-                f"must have names among {', '.join(map(repr, keys))}, not "
+                f"must have names among {', '.join(map(checks.quoted, keys))}, not "
                 f"{checks.shown(key)}",
                 argument="words",
                 code="unknown_argument",
@@ -399,9 +407,9 @@ def words_of(
     missing = [key for key in needed if key not in checked_words and key not in defaults]
     if missing:
         raise ArgumentError(
-            f"must be one of {', '.join(map(repr, languages))}, not "
+            f"must be one of {', '.join(map(checks.quoted, languages))}, not "
             f"{checks.shown(language)}, unless words contains "
-            f"{', '.join(map(repr, missing))}",
+            f"{', '.join(map(checks.quoted, missing))}",
             argument="language",
             code="unknown_choice",
         )

@@ -11,6 +11,7 @@ from llamaherd.coding.codes.cells import (
 from llamaherd.coding.codes.coders import (
     check_coders,
     check_comparable,
+    check_declared,
     check_names,
 )
 from llamaherd.coding.codes.reading import (
@@ -30,6 +31,7 @@ __all__ = [
     "are_measured",
     "check_coders",
     "check_comparable",
+    "check_declared",
     "check_names",
     "form_of",
     "is_missing",

@@ -32,6 +32,7 @@ _INVISIBLE = dict.fromkeys(map(ord, "\ufeff\u200b\u2060\u00ad"))
 # Notation of numbers written by programs.
 _NUMBER = re.compile(r"-?(?:0|[1-9]\d*)(?:\.\d+)?(?:e[+-]\d{1,3})?")
 _LONGEST_NUMBER = 300  # characters
+LARGEST = 1e50  # absolute value of numbers, of which variances have the fourth power
 _AROUND = re.compile(r" ?([,;|/]) ?")  # separators of several labels in one cell
 _NEARLY = re.compile(r"[+-]?\d+(?:[.,]\d+)?")  # the notation of numbers written by people
 

@@ -21,7 +21,7 @@ from unicodedata import normalize
 from llamaherd.coding.codes.cells import are_alike, number_in
 from llamaherd.engine.core import checks
 from llamaherd.engine.core.errors import ArgumentError
-from llamaherd.engine.core.phrases import count_of, part_of, verb
+from llamaherd.engine.core.phrases import count_of, part_of, verb, with_commas
 from llamaherd.engine.core.words import call, words
 
 if TYPE_CHECKING:
@@ -75,6 +75,20 @@ def check_coders(
             f"({words().argument('gold_sample', 'names')})",
             argument="gold",
             code="no_codes",
+        )
+
+
+def check_declared(
+    declared: Iterable[Any], columns: Iterable[Iterable[Any]], argument: Name
+) -> None:
+    """Refuse a list of labels from which labels or codes that occur are missing."""
+    missing = {code for column in columns for code in column}.difference(declared, {None})
+    if missing:
+        labels = with_commas(map(checks.quoted, sorted(map(str, missing))))
+        raise ArgumentError(
+            f"must have all labels: {labels} {verb(len(missing), 'is', 'are')} missing",
+            argument=argument,
+            code="missing",
         )
 
 

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from llamaherd.coding.codes.cells import form_of, is_nothing, number_in, plain
+from llamaherd.coding.codes.cells import LARGEST, form_of, is_nothing, number_in, plain
 from llamaherd.coding.codes.coders import declare_labels
 from llamaherd.engine.core import checks
 from llamaherd.engine.core.errors import ArgumentError
@@ -55,9 +54,10 @@ def read(
         for i, cell in enumerate(column):
             if isinstance(cell, str) and cell not in known and is_nothing(cell):
                 column[i] = None
-            elif isinstance(cell, float) and math.isinf(cell):
+            elif _is_number(cell) and abs(cell) > LARGEST:
                 raise ArgumentError(
-                    "has an infinite number, which is not a code",
+                    f"has the number {checks.shown(cell)}, which is not a code: the "
+                    f"largest is {LARGEST:g}",
                     argument=argument,
                     place=(i,),
                     code="out_of_range",

@@ -13,6 +13,7 @@ import numpy as np
 
 from llamaherd.coding import frames
 from llamaherd.coding.codes import text_of
+from llamaherd.coding.codes.cells import LARGEST
 from llamaherd.coding.estimation.outcomes import labels_of
 from llamaherd.engine.core import checks, phrases
 from llamaherd.engine.core.errors import ArgumentError, ArgumentTypeError
@@ -45,15 +46,15 @@ class Matrices:
     has_label_right: bool  # True if the label is among the covariates
 
     def __post_init__(self) -> None:
-        """Check that all values are finite numbers."""
+        """Check that all values are numbers that are not too large."""
         named = [(self.outcome, self.y_hat[:, None]), (self.outcome, self.y[:, None])]
         of_terms = [*self.x_hat.T[:, :, None], *self.x.T[:, :, None]]
         named += list(zip([*self.terms, *self.terms], of_terms, strict=True))
         for name, values in named:
-            odd = values[~np.isfinite(values)]
+            odd = values[~(np.abs(values) <= LARGEST)]
             if len(odd):
                 raise ArgumentError(
-                    f"must give finite numbers, but {name!r} is {odd[0]} for "
+                    f"must give numbers up to {LARGEST:g}, but {name!r} is {odd[0]} for "
                     f"{count_of(len(odd), 'text')}",
                     argument="formula",
                 )

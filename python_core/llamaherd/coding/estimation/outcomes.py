@@ -22,6 +22,7 @@ from llamaherd.coding.codes import (
     read,
     text_of,
 )
+from llamaherd.coding.codes.cells import LARGEST
 from llamaherd.coding.estimation.notes import note
 from llamaherd.coding.gold.forms import sets_of
 from llamaherd.coding.gold.joins import check_relabelled, label_forms, marks_of
@@ -77,9 +78,9 @@ def number_outcome(
             code="wrong_type",
             form="{name} {problem}",
         )
-    return {
-        label: float(number) for label, number in numbers.items() if number is not None
-    }
+    return scores_of(
+        {label: number for label, number in numbers.items() if number is not None}, there
+    )
 
 
 def limits_of(
@@ -142,7 +143,7 @@ def scores_of(outcome: Mapping[str, float], there: set[str]) -> dict[str, float]
     """Return the number of each label as float."""
     scores = {
         text_of(name) or "": checks.real(
-            Argument("outcome", (str(name),)), value, -1e300, 1e300
+            Argument("outcome", (str(name),)), value, -LARGEST, LARGEST
         )
         for name, value in outcome.items()
     }

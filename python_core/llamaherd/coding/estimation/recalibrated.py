@@ -28,7 +28,7 @@ from llamaherd.coding.statistics.accuracy import accuracy_of
 from llamaherd.coding.statistics.calibration import brier_score, calibration_error
 from llamaherd.engine.core import checks
 from llamaherd.engine.core.errors import ArgumentError, ArgumentTypeError
-from llamaherd.engine.core.phrases import count_of, shape_of, with_commas
+from llamaherd.engine.core.phrases import count_of, shape_of
 from llamaherd.engine.core.stats import Stats
 from llamaherd.engine.core.table import free_name
 from llamaherd.engine.core.words import call, name_of, words
@@ -237,7 +237,7 @@ def probability_columns(data: Input, probs: Mapping[str, str] | None) -> dict[st
     if len(columns) < 2:
         raise ArgumentError(
             f"must have a column p_<label> with the probability of each label, as "
-            f"{call('annotate')} gives; there are {with_commas(there, 20)}",
+            f"{call('annotate')} gives; there are {frames.listed(data)}",
             argument="coded",
             code="no_probabilities",
         )

@@ -10,9 +10,9 @@ import numpy as np
 
 from llamaherd.coding import frames
 from llamaherd.coding.annotation.coded import Coded
-from llamaherd.coding.annotation.label_sets import scale_of
+from llamaherd.coding.annotation.label_sets import labels_in, scale_of, words_for_none
 from llamaherd.coding.annotation.texts import same_rows
-from llamaherd.coding.codes import text_of
+from llamaherd.coding.codes import check_declared, text_of
 from llamaherd.coding.frames import weights_of
 from llamaherd.coding.gold import waves
 from llamaherd.coding.gold.forms import listed_ids
@@ -26,6 +26,7 @@ from llamaherd.coding.gold.pooling import (
 )
 from llamaherd.coding.gold.population import Population, own_ids, own_labels, own_texts
 from llamaherd.coding.gold.sample import GoldSample
+from llamaherd.coding.sentences import range_of
 from llamaherd.coding.statistics import sampling
 from llamaherd.engine.core import checks
 from llamaherd.engine.core.caller import one_warning, warn_caller
@@ -163,6 +164,8 @@ def gold_sample(
         names=names or (() if after is None else after.names),
         several=earlier.get("several") if several is None else several,
     )
+    if names:
+        _check_labels(names, texts)
     if after is not None:
         after, texts = earlier_draw(after, texts)
         if prob is None and by is None:
@@ -241,6 +244,15 @@ def _checked_names(names: object, after: object) -> list[str]:
             )
     checks.distinct("names", labels)
     return labels
+
+
+def _check_labels(names: Sequence[str], texts: Population) -> None:
+    """Check that the labels of all texts are among `names`."""
+    if texts.several:
+        columns = [labels_in(label or "", names) for label in texts.labels]
+        check_declared([*names, *words_for_none(names)], columns, "names")
+    else:
+        check_declared(names, [texts.labels], "names")
 
 
 def _check_there(texts: Population, n: int) -> None:
@@ -364,7 +376,7 @@ def page_of(sample: GoldSample) -> str:
     n = f"{len(sample.ids)} of {count_of(len(sample.all_probs), 'text')}"
     lines = [
         f"<GoldSample: {n}, drawn {DESIGNS[sample.design['kind']]}>",
-        f"inclusion probabilities from {least} to {most}, seed {sample.design['seed']}",
+        f"inclusion probabilities {range_of(least, most)}, seed {sample.design['seed']}",
     ]
     if len(sample.history) > 1:
         lines.append(f"waves of {sizes} texts")

@@ -80,6 +80,7 @@ class Population:
             if several is None:
                 several = getattr(data.codebook, "type", "label") == "multiple"
         elif isinstance(data, Mapping):  # R's columns, with the codebook of the labels
+            names = names or getattr(data, "names", ())
             names = names or getattr(getattr(data, "codebook", None), "names", ())
         n_texts = frames.n_rows(frame)
         texts = _texts(frame, text, n_texts)

@@ -246,6 +246,8 @@ def gold_size(
             spread = _spread_of(error, correlation, spread)
             checks.real("compare", compare, 1e-9, _MOST_ERROR)
             needed = ((z_a + z_b) * spread / compare) ** 2 + z_a**2 / 2
+        if needed > _MOST:
+            raise _too_small("compare", compare, compare * math.sqrt(needed / _MOST))
         return PairedSize(
             gold=max(math.ceil(needed - 1e-9), _LEAST),
             compare=compare,
@@ -282,6 +284,9 @@ def gold_size(
     def size(method: Literal["dsl", "ppi", "gold"], factor: float) -> int:
         needed = 1 / (left / max(variance * factor, 1e-300) + others)
         most = _MOST if population is None else population
+        if population is None and needed > _MOST:
+            best = width * math.sqrt(needed / _MOST)
+            raise _too_small("width", width, best)
         textbook = min(max(math.ceil(needed - 1e-9), _LEAST), most)
         if textbook > _LARGE or textbook * variance * factor > _MANY:
             return textbook
@@ -305,6 +310,15 @@ def gold_size(
         kappa=agreement,
         population=population,
         target=target,
+    )
+
+
+def _too_small(argument: str, value: float, best: float) -> ArgumentError:
+    """Return the error of a width or difference; `best` needs `_MOST` codes."""
+    return ArgumentError(
+        f"must be at least {best:.2g}, which needs {_MOST:,} texts, not {value:g}",
+        argument=argument,
+        code="out_of_range",
     )
 
 

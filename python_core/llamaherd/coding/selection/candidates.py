@@ -365,7 +365,7 @@ def _chosen(comparison: CodebookComparison, prefer: Prefer, name: str | None) ->
     if name is not None:
         if name not in comparison.names:
             raise ArgumentError(
-                f"must be one of {', '.join(map(repr, comparison.names))}, not "
+                f"must be one of {', '.join(map(checks.quoted, comparison.names))}, not "
                 f"{checks.shown(name)}{checks.meant(name, comparison.names)}",
                 argument="name",
                 code="unknown_choice",

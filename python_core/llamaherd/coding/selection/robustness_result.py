@@ -17,6 +17,7 @@ from llamaherd.coding.annotation.texts import Source
 from llamaherd.coding.estimation.estimate import estimate
 from llamaherd.coding.estimation.estimates import TITLES
 from llamaherd.coding.gold.population import match_sample
+from llamaherd.coding.sentences import range_of
 from llamaherd.coding.statistics.many_coders import krippendorff_alpha
 from llamaherd.coding.statistics.ratings import CodesByCoder
 from llamaherd.engine.core.caller import warn_caller
@@ -211,7 +212,7 @@ def estimate_lines(rows: Sequence[Mapping[str, Any]], notes: Sequence[str]) -> l
             f"{limits(row['low'], row['high'], 3)}"
             for row in group_rows
         ]
-        ends = f"from {decimals(min(values), 3)} to {decimals(max(values), 3)}"
+        ends = range_of(decimals(min(values), 3), decimals(max(values), 3))
         group_lines.append("\n".join([f"{what}: {ends}", *first_rows(estimates, most)]))
     head = f"{TITLES['dsl']}, with intervals:"
     wrapped = (

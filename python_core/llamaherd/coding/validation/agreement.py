@@ -39,7 +39,6 @@ if TYPE_CHECKING:
     from llamaherd.coding.gold.codes import Codes
     from llamaherd.coding.statistics.intervals import Measure
     from llamaherd.coding.statistics.ratings import Floats, Scale
-    from llamaherd.coding.validation.inputs import ModelLabels
 
 
 def agreements_of(
@@ -146,13 +145,6 @@ class LabelAgreement:
     label: Hashable
     model: tuple[Agreement, ...]  # Between the model and the human majority
     people: tuple[Agreement, ...]  # Between the human coders; () for a single coder
-
-
-def label_names(answers: ModelLabels, codes: Codes) -> list[Hashable]:
-    """Return all labels: first the known labels, then other labels that occur."""
-    columns: Any = [answers.labels, *codes.columns]
-    seen = {label for column in columns for labels in column for label in labels or ()}
-    return [*answers.names, *sorted(seen.difference(answers.names))]
 
 
 def majority_of(codes: Sequence[Any], names: Sequence[Any]) -> tuple[list[Code], int]:

@@ -70,7 +70,7 @@ def label_column_of(coded: Input, gold: Input, label: str | None) -> str | None:
             return str(name)
     raise ArgumentError(
         f"must be the name of the column that has the labels; there are "
-        f"{with_commas(there, 20)}",
+        f"{frames.listed(coded)}",
         argument="label",
     )
 

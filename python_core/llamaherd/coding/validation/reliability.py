@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from llamaherd.coding import frames
-from llamaherd.coding.codes import is_missing, read, text_of
+from llamaherd.coding.codes import check_declared, is_missing, read, text_of
 from llamaherd.coding.sentences import number, table
 from llamaherd.coding.statistics.agreement import cohen_kappa
 from llamaherd.coding.statistics.many_coders import pairs_alike
@@ -210,7 +210,7 @@ def _wide(
     if missing:
         raise ArgumentError(
             f"is missing required column(s): {', '.join(missing)}; there are "
-            f"{there[:20]}",
+            f"{frames.listed(annotations)}",
             argument="annotations",
             code="missing",
         )
@@ -282,11 +282,7 @@ def _levels(levels: Sequence[Hashable] | None, codes: list[Code]) -> tuple[Hasha
     labels = [code for code in dict.fromkeys(codes) if code is not None]
     if levels is None:
         return tuple(labels)
-    other = [code for code in labels if code not in set(levels)]
-    if other:
-        raise ArgumentError(
-            f"must have all labels: {other[:6]} are missing", argument="label_levels"
-        )
+    check_declared(levels, [labels], "label_levels")
     return tuple(dict.fromkeys(levels))
 
 

@@ -11,7 +11,7 @@ import numpy as np
 from llamaherd.coding import frames
 from llamaherd.coding.annotation.label_sets import has_several, scale_of
 from llamaherd.coding.annotation.texts import Source
-from llamaherd.coding.codes import are_measured, number_in, text_of
+from llamaherd.coding.codes import are_measured, check_declared, number_in, text_of
 from llamaherd.coding.codes.coders import REMOVED, majority_codes
 from llamaherd.coding.frames import weights_of
 from llamaherd.coding.statistics.accuracy import accuracy_of
@@ -32,7 +32,6 @@ from llamaherd.coding.statistics.ratings import SCALES
 from llamaherd.coding.validation.agreement import (
     agreements_of,
     ceiling_of,
-    label_names,
     label_text,
     majority_of,
 )
@@ -47,7 +46,6 @@ from llamaherd.coding.validation.validation import Validation, Wrong
 from llamaherd.engine.core import checks
 from llamaherd.engine.core.caller import removed
 from llamaherd.engine.core.errors import ArgumentError
-from llamaherd.engine.core.words import setting
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Sequence
@@ -136,7 +134,11 @@ def validate(
             f"must be 'nominal' for several labels, not {scale!r}", argument="scale"
         )
     answers, codes = in_one_form(answers, codes, several=are_sets)
-    names = label_names(answers, codes) if are_sets else _names(answers, codes, scale)
+    if answers.labels and not len(codes.rows):
+        raise ArgumentError(
+            "has no codes: all are missing", argument="gold", code="no_codes"
+        )
+    names = _names(answers, codes, scale, several=are_sets, is_given=labels is not None)
     model_labels = [answers.labels[row] for row in codes.rows]
     unit_weights = _unit_weights(coded, codes, weights, len(answers.labels))
     if are_sets:
@@ -256,7 +258,9 @@ def _in_words(validation: Validation) -> Validation:
     )
 
 
-def _names(answers: ModelLabels, codes: Codes, scale: Scale) -> list[Hashable] | None:
+def _names(
+    answers: ModelLabels, codes: Codes, scale: Scale, *, several: bool, is_given: bool
+) -> list[Hashable] | None:
     """Return known labels, then other labels that occur; None if no label is known.
 
     A gold sample contains the order of labels, which a column of texts does not contain.
@@ -264,19 +268,16 @@ def _names(answers: ModelLabels, codes: Codes, scale: Scale) -> list[Hashable] |
     known = list(answers.names)
     if not known and scale == "ordinal":
         known = list(codes.names)
-    if not known:
+    if not (known or several):
         return None
-    seen = dict.fromkeys(
-        code for column in [answers.labels, *codes.columns] for code in column
-    )
-    other = [code for code in seen if code is not None and code not in set(known)]
-    if other and scale == "ordinal":
-        raise ArgumentError(
-            f"must have all labels in their order, for {setting('scale', 'ordinal')}: "
-            f"{other[:6]} are missing",
-            argument="labels",
-        )
-    return known + sorted(other, key=str)
+    columns: Any = [answers.labels, *codes.columns]
+    seen = [
+        {label for labels in column for label in labels or ()} if several else set(column)
+        for column in columns
+    ]
+    if is_given or scale == "ordinal":  # people may know labels that the model does not
+        check_declared(known, seen if scale == "ordinal" else seen[:1], "labels")
+    return known + sorted(set().union(*seen).difference(known, {None}), key=str)
 
 
 def _by_confidence(

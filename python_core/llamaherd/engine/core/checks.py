@@ -372,16 +372,16 @@ def no_list(value: object) -> str:
 def meant(name: object, names: Collection[object]) -> str:
     """Return a suggestion for an unknown name, as the end of a message."""
     if OTHER_NAMES.get(str(name)) in names:
-        return f"; did you mean {OTHER_NAMES[str(name)]!r}?"
+        return f"; did you mean {quoted(OTHER_NAMES[str(name)])}?"
     # A longer name is not a typing error, and its comparison is slow.
     texts = [other for other in names if isinstance(other, str)]  # columns may be numbers
     close = get_close_matches(name[:60], texts, n=1) if isinstance(name, str) else []
-    return f"; did you mean {close[0]!r}?" if close else ""
+    return f"; did you mean {quoted(close[0])}?" if close else ""
 
 
 def quoted(text: str) -> str:
     """Return a text in quotes for messages, shortened; `shown` also adds the type."""
-    return repr(text if len(text) <= 60 else f"{text[:57]}...")
+    return words().literal(text if len(text) <= 60 else f"{text[:57]}...")
 
 
 def shown(value: object) -> str:

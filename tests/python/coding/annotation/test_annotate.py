@@ -316,7 +316,7 @@ def test_jobs_run_beside_their_caller(context: lh.Context) -> None:
     ("arguments", "error", "message"),
     [
         ({"text": "words"}, ValueError, "text must be a column .* not 'words'"),
-        ({"text": "texts"}, ValueError, "there are 'id', 'text'; did you mean 'text'"),
+        ({"text": "texts"}, ValueError, "there are id, text; did you mean 'text'"),
         ({"columns": {"lable": "x"}}, ValueError, "did you mean 'label'"),
         ({"text": "id"}, TypeError, "text: column 'id', row 0, must be a text, not 3"),
         ({"codebook": "c"}, TypeError, "codebook must be a Codebook, not 'c'"),

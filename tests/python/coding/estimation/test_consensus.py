@@ -144,7 +144,7 @@ def test_codes_of_a_simple_sample_are_believed() -> None:
 
 def test_the_agreement_of_coders_has_the_scale_of_the_sample() -> None:
     levels = ["high", "low", "mid"]
-    drawn = lh.gold_sample(DATA, 150, label="label", names=levels, seed=3)
+    drawn = lh.gold_sample(DATA, 150, names=[*levels, "no", "yes"], seed=3)
     codes = {
         name: RNG.choice(levels, 150, p=[0.2, 0.3, 0.5]).tolist() for name in ("a", "b")
     }

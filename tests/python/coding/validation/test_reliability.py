@@ -155,7 +155,7 @@ def test_edges() -> None:
         ({"label_col": "code"}, r"missing required column\(s\): code"),
         ({"gold": ["A"]}, "aligned with unique samples, of which there are 3"),
         ({"gold": "hers"}, "gold must be a column"),
-        ({"label_levels": ["A"]}, r"\['B'\] are missing"),
+        ({"label_levels": ["A"]}, "'B' is missing"),
     ],
 )
 def test_what_does_not_fit_is_refused(arguments: dict[str, Any], message: str) -> None:
