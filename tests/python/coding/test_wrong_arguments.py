@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -10,6 +11,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from llamaherd.coding.gold.draw import page_of
+from llamaherd.engine.core.words import R, spoken_in
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -175,3 +177,26 @@ def test_sizes_beyond_all_samples_are_refused(options: Any, argument: str) -> No
     best = float(str(caught.value).split("at least ")[1].split(",")[0])
     assert lh.gold_size(**{**options, argument: 1.1 * best})
     assert lh.gold_size(1e-6, population=100, target="texts").gold == 100
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda: lh.Codebook("Which?", ["a", "b"], examples=[("x", "zz")]),
+        lambda: lh.Codebook("Which?", ["a", "a"]),
+        lambda: lh.gold_sample({"text": ["x", "y"], "id": ["i", "i"]}, 1, id="id"),
+        lambda: lh.gold_sample(DATA, 1, by=["label", "label"]),
+        lambda: lh.validate(["yes", "no"], ["yes", "No"]),
+        lambda: lh.validate(DATA, "label", label="label"),
+        lambda: lh.validate(["a", "b"], ["a", "c"], labels=["a"]),
+        lambda: SAMPLE.with_codes(["a", "zz"]),
+    ],
+)
+def test_texts_have_the_quotes_of_the_callers_language(call: Callable[[], Any]) -> None:
+    with pytest.raises(lh.BadArgumentError) as caught:
+        call()
+    assert "'" in str(caught.value)
+    with spoken_in(R), pytest.raises(lh.BadArgumentError) as caught:
+        call()
+    assert '"' in str(caught.value)
+    assert not re.search(r"(^|\W)'", str(caught.value))

@@ -70,7 +70,7 @@ _CASES: list[tuple[Callable[[], object], str, str]] = [
     (
         lambda: lh.validate({"label": ["a", "b"]}, [["a"]]),
         "gold must have a code, or None, for each of 2 texts, not 1 of 'coder 1'",
-        "`gold` must have a code, or NA, for each of 2 texts, not 1 of 'coder 1'",
+        '`gold` must have a code, or NA, for each of 2 texts, not 1 of "coder 1"',
     ),
     (
         lambda: lh.read_gold({"id": ["1"], "a": ["x"]}, _SAMPLE, coders=["b"]),

@@ -260,19 +260,23 @@ def _checked_labels(
         name = checks.not_blank(Argument("labels", (i,)), label)
         if name != name.strip() or "\n" in name:
             raise ArgumentError(
-                f"must be one line without space at its ends, not {name!r}",
+                f"must be one line without space at its ends, not {checks.quoted(name)}",
                 argument="labels",
                 place=(i,),
             )
         if between and between in name:
             raise ArgumentError(
-                f"must not contain {between!r}, which separates labels: {name!r}",
+                f"must not contain {checks.quoted(between)}, which separates labels: "
+                f"{checks.quoted(name)}",
                 argument="labels",
                 place=(i,),
             )
         if normalize("NFC", name) in forms:
             raise ArgumentError(
-                f"occurs twice: {name!r}", argument="labels", place=(i,), code="duplicate"
+                f"occurs twice: {checks.quoted(name)}",
+                argument="labels",
+                place=(i,),
+                code="duplicate",
             )
         forms.add(normalize("NFC", name))
         what = "" if definition is None else definition
@@ -387,7 +391,7 @@ def checked_type_fields(
             )
         takers = [answer_type.name for answer_type in _ALL if name in answer_type.takes]
         raise ArgumentError(
-            f"goes with {setting('type', takers[0])}, not {kind.name!r}",
+            f"goes with {setting('type', takers[0])}, not {checks.quoted(kind.name)}",
             argument=name,
             code="conflict",
         )

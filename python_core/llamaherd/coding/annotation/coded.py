@@ -149,7 +149,8 @@ class Coded:
             i = next(rows)
             what = f"{there[i]!r} in row {i}, where the model gave {labels[i]!r}"
         raise ArgumentError(
-            f"the column {name!r} of the {words().frame} was changed after coding: it "
+            f"the column {checks.quoted(name)} of the {words().frame} was changed "
+            "after coding: it "
             f"has {what}. Give the {words().frame} in place of the result, which then "
             f"has the labels (coded.frame, with {setting('label', name)}), or write "
             "corrected labels to a new column",
@@ -228,7 +229,8 @@ class Coded:
         """
         if self.codebook.type != "spans":
             raise ArgumentError(
-                f"need a codebook of the type 'spans', not {self.codebook.type!r}",
+                "need a codebook of the type 'spans', not "
+                f"{checks.quoted(self.codebook.type)}",
                 argument="spans",
                 code="conflict",
             )

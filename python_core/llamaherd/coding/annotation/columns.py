@@ -246,7 +246,7 @@ def names_of_columns(
         if name in there:
             example = f"columns={{{role!r}: ...}}".replace("{", "{{").replace("}", "}}")
             raise ArgumentError(
-                f"the {words().frame} has a column {name!r} already",
+                f"the {words().frame} has a column {checks.quoted(name)} already",
                 argument="columns",
                 place=(role,),
                 code="conflict",
@@ -255,7 +255,7 @@ def names_of_columns(
             )
         if counts[name] > 1:
             raise ArgumentError(
-                f"two new columns would be called {name!r}",
+                f"two new columns would be called {checks.quoted(name)}",
                 argument="columns",
                 place=(role,),
                 code="duplicate",
@@ -270,7 +270,8 @@ def _by_mapping(roles: Sequence[str], columns: Mapping[Any, Any]) -> dict[str, s
         if role not in roles and not (role == EACH and has_each):
             allowed = ", ".join(repr(role) for role in roles[:20])
             raise ArgumentError(
-                f"there is no {role!r}; there are {allowed}{checks.meant(role, roles)}",
+                f"there is no {checks.quoted(role)}; there are "
+                f"{allowed}{checks.meant(role, roles)}",
                 argument="columns",
                 place=(str(role),),
                 code="unknown_argument",

@@ -173,7 +173,8 @@ def _names(names: object, scale: NumberScale, where: Argument) -> dict[Number, s
         text = checks.text(where.at(Field(str(key))), name).strip()
         if "\n" in text or "\0" in text:
             raise ArgumentError(
-                f"must be one line, not {text!r}", argument=where.at(Field(str(key)))
+                f"must be one line, not {checks.quoted(text)}",
+                argument=where.at(Field(str(key))),
             )
         if text:
             name_of[number] = text

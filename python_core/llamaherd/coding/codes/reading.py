@@ -272,14 +272,15 @@ def _check_forms(
             raise ArgumentError(
                 f"has the code {checks.quoted(key)}, which is not among the "
                 f"labels {', '.join(list(known)[:_SHOWN])}{more}; did you mean "
-                f"{other!r}?",
+                f"{checks.quoted(other)}?",
                 argument=argument,
                 code="unknown_choice",
             )
         raise ArgumentError(
             f"has {checks.quoted(other)} and {checks.quoted(key)}, "
             "which differ only in case, whitespace or number format: did you mean "
-            f"{other!r} in both cases? If they are two labels, {declare_labels()}",
+            f"{checks.quoted(other)} in both cases? If they are two labels, "
+            f"{declare_labels()}",
             argument=argument,
         )
 

@@ -368,7 +368,9 @@ def _named(design: Mapping[str, Any], empty: Ints) -> str:
     if not names or max(empty) >= len(names):
         return f"each: {design.get('history')}"
     drawn = design.get("drawn") or {}
-    strata = [f"{names[h]!r} ({drawn.get(names[h], '?')} drawn)" for h in empty]
+    strata = [
+        f"{checks.quoted(names[h])} ({drawn.get(names[h], '?')} drawn)" for h in empty
+    ]
     return ", ".join(strata)
 
 
@@ -397,7 +399,7 @@ def _uneven(names: list[str], strata: Ints, coded: Ints) -> str:
     if max(gaps.values(), default=0.0) <= unlikely:
         return ""
     rates = [
-        f"{percents(is_coded[labels == name].mean(), 0)} of {name!r}"
+        f"{percents(is_coded[labels == name].mean(), 0)} of {checks.quoted(name)}"
         for name in sorted(gaps, key=lambda name: -gaps[name])
     ]
     return ", ".join(rates[:6])

@@ -240,7 +240,10 @@ def _checked_names(names: object, after: object) -> list[str]:
     for i, name in enumerate(labels):
         if not name.strip():
             raise ArgumentError(
-                f"must not be empty: {name!r}", argument="names", place=(i,), code="empty"
+                f"must not be empty: {checks.quoted(name)}",
+                argument="names",
+                place=(i,),
+                code="empty",
             )
     checks.distinct("names", labels)
     return labels
@@ -290,7 +293,8 @@ def _again(design: Mapping[str, Any]) -> tuple[str | None, Any]:
     kind = str(design["kind"])
     if kind not in {"simple", "stratified", "uncertainty"}:
         raise ArgumentError(
-            f"must be given: the design {kind!r} of the earlier sample is not repeatable",
+            f"must be given: the design {checks.quoted(kind)} of the earlier sample "
+            "is not repeatable",
             argument="prob",
             code="missing",
         )

@@ -274,11 +274,12 @@ def _checked(
     n = len(ids)
     if not hasattr(codes, "__len__") or isinstance(codes, (bytes, Mapping)):
         raise ArgumentTypeError(
-            f"of {coder!r} must be a list, not {checks.shown(codes)}", argument="codes"
+            f"of {checks.quoted(coder)} must be a list, not {checks.shown(codes)}",
+            argument="codes",
         )
     if isinstance(codes, str) or len(codes) != n:
         raise ArgumentError(
-            f"of {coder!r} must be {n}, one for each text of the sample",
+            f"of {checks.quoted(coder)} must be {n}, one for each text of the sample",
             argument="codes",
             code="wrong_length",
         )
@@ -291,7 +292,7 @@ def _checked(
         label, problem = reader.read(text or "")
         labels.append(label)
         if problem:
-            where = f"codes of {coder!r}, row {i + 1} (id {ids[i]})"
+            where = f"codes of {checks.quoted(coder)}, row {i + 1} (id {ids[i]})"
             problems.append(f"{where}: {problem}")
     if problems:
         raise ArgumentError(summary_of_problems(problems), code="unknown_codes")

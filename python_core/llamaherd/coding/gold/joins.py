@@ -104,7 +104,9 @@ def current_rows(gold: GoldSample, rows: SampleRows) -> list[int] | None:
             "column of ids"
         )
     if rows.moved:
-        _refuse(f"column {rows.moved!r} has the same values in another order")
+        _refuse(
+            f"column {checks.quoted(rows.moved)} has the same values in another order"
+        )
     new_rows = None if rows.ids is None else _by_id(gold, rows.ids)
     drawn = gold.rows if new_rows is None else [new_rows[i] for i in gold.rows]
     if not drawn:
@@ -228,18 +230,21 @@ def _by_id(gold: GoldSample, ids: Sequence[str]) -> list[int] | None:
     column = gold.design["id"]
     if len(at) < len(ids):
         twice = next(same for i, same in enumerate(ids) if at[same] != i)
-        _refuse(f"column {column!r} has the id {checks.quoted(twice)} twice")
+        _refuse(f"column {checks.quoted(column)} has the id {checks.quoted(twice)} twice")
     if gold.all_ids is None:  # samples of earlier versions have only the drawn ids
         if [at.get(identifier) for identifier in _ids(gold.ids)] != gold.rows:
             _refuse(
-                f"ids in column {column!r} differ from those of the sample, or are in "
+                f"ids in column {checks.quoted(column)} differ from those of the "
+                "sample, or are in "
                 "another order"
             )
         return None
     all_ids = _ids(gold.all_ids)
     missing = next((identifier for identifier in all_ids if identifier not in at), None)
     if missing is not None:
-        _refuse(f"the id {checks.quoted(missing)} is not in column {column!r}")
+        _refuse(
+            f"the id {checks.quoted(missing)} is not in column {checks.quoted(column)}"
+        )
     new_rows = [at[identifier] for identifier in all_ids]
     return None if new_rows == list(range(len(ids))) else new_rows
 

@@ -13,6 +13,7 @@ from llamaherd.coding.gold import waves
 from llamaherd.coding.gold.joins import RAW, SampleRows, current_rows
 from llamaherd.coding.gold.sample import PART, SPLIT, WAVE_FIELDS, GoldSample
 from llamaherd.coding.gold.waves import Wave
+from llamaherd.engine.core import checks
 from llamaherd.engine.core.errors import ArgumentError
 from llamaherd.engine.core.phrases import percents
 from llamaherd.engine.core.words import call
@@ -86,7 +87,8 @@ def check_highest(draw: Draw, most: float, names: Sequence[str]) -> None:
     if len(dense) > 0:
         name, prob = names[int(dense[0])], draw.all_probs[dense[0]]
         raise ArgumentError(
-            f"would draw {percents(prob, 0)} of the remaining texts of stratum {name!r}; "
+            f"would draw {percents(prob, 0)} of the remaining texts of stratum "
+            f"{checks.quoted(name)}; "
             f"with waves of different designs at most {percents(most, 0)} of a stratum "
             "can be drawn. "
             "Draw fewer texts of this stratum, or use the design of the first wave again",

@@ -286,7 +286,7 @@ def _ids(values: Sequence[Any]) -> list[str]:
     if len(set(ids)) < len(ids):
         twice = Counter(ids).most_common(1)[0][0]
         raise ArgumentError(
-            f"must differ from text to text: {twice!r} occurs twice",
+            f"must differ from text to text: {checks.quoted(str(twice))} occurs twice",
             argument="id",
             code="duplicate",
         )
@@ -310,7 +310,9 @@ def by_columns(by: object, argument: str = "by") -> list[str]:
     for i, name in enumerate(names):
         if name in names[:i]:
             raise ArgumentError(
-                f"names the column {name!r} twice", argument=argument, code="duplicate"
+                f"names the column {checks.quoted(name)} twice",
+                argument=argument,
+                code="duplicate",
             )
     return names
 

@@ -141,7 +141,8 @@ def check_codebook(name: str, codebook: Codebook, gold: GoldSample) -> None:
     where = Argument("candidates", (name,))
     if not codebook.names or codebook.type not in _COMPARED:
         raise ArgumentError(
-            f"has the type {codebook.type!r}, but only labels of whole texts can be "
+            f"has the type {checks.quoted(codebook.type)}, but only labels of whole "
+            "texts can be "
             "compared with codes",
             argument=where,
             code="no_labels",
@@ -149,7 +150,7 @@ def check_codebook(name: str, codebook: Codebook, gold: GoldSample) -> None:
     if (codebook.type == "multiple") != gold.several:
         has = "several labels per text" if gold.several else "one label per text"
         raise ArgumentError(
-            f"has the type {codebook.type!r}, but gold was drawn for {has}",
+            f"has the type {checks.quoted(codebook.type)}, but gold was drawn for {has}",
             argument=where,
             code="conflict",
         )

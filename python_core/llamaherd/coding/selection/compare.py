@@ -159,7 +159,7 @@ def compare_codebooks(
         check_codebook(name, candidate.codebook, sample)
         if candidate.context is None and context is None:
             raise ArgumentTypeError(
-                f"is missing, but candidate {name!r} has no own context",
+                f"is missing, but candidate {checks.quoted(name)} has no own context",
                 argument="context",
             )
     level_of(level)

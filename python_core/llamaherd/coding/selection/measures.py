@@ -302,7 +302,8 @@ def checked_measure(measure: object, books: Sequence[Codebook]) -> SelectionMeas
         has = "labels that are numbers" if of_numbers else "labels, not for a scale"
         others = LABEL_MEASURES if of_numbers else ERRORS
         raise ArgumentError(
-            f"{chosen!r} is for {has}; take {', '.join(map(checks.quoted, others))}",
+            f"{checks.quoted(chosen)} is for {has}; take "
+            f"{', '.join(map(checks.quoted, others))}",
             argument="measure",
             code="conflict",
         )

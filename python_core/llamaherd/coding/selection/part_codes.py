@@ -139,7 +139,7 @@ def codes_of_part(gold: GoldSample, part: str, *, as_numbers: bool = False) -> P
     if len(kept) < _LEAST:
         raise ArgumentError(
             f"has codes of {len(kept)} of {count_of(len(sample), 'text')} of the part "
-            f"{part!r}: {words().let_code}",
+            f"{checks.quoted(part)}: {words().let_code}",
             argument="gold",
             code="too_few",
         )
@@ -176,9 +176,13 @@ def _mean(codes: Sequence[str | None], sample: GoldSample) -> tuple[Labels, bool
             continue
         number = number_in(code)
         if number is None:
-            of = f" of {sample.design['label']!r}" if sample.design.get("label") else ""
+            of = (
+                f" of {checks.quoted(sample.design['label'])}"
+                if sample.design.get("label")
+                else ""
+            )
             raise ArgumentError(
-                f"has the code {code!r}{of}, which is not a number",
+                f"has the code {checks.quoted(code)}{of}, which is not a number",
                 argument="gold",
                 code="no_number",
             )

@@ -234,7 +234,9 @@ def _data(
     if isinstance(frame, Coded):
         if text not in (None, frame.text):
             raise ArgumentError(
-                f"must be {frame.text!r}, which was coded, not {text!r}", argument="text"
+                f"must be {checks.quoted(frame.text)}, which was coded, not "
+                f"{checks.quoted(text)}",
+                argument="text",
             )
         return frame.frame, frame.text, frame
     if text is None or not books:
@@ -341,9 +343,10 @@ def _checked_codebooks(codebooks: Mapping[str, Codebook]) -> Codebook:
     for name, book in codebooks.items():
         if set(book.names) != set(first.names) or book.type != first.type:
             raise ArgumentError(
-                f"must have the same labels and type; {name!r} is of type "
-                f"{book.type!r} with {with_commas(book.names)}; the first is of type "
-                f"{first.type!r} with {with_commas(first.names)}",
+                f"must have the same labels and type; {checks.quoted(name)} is of type "
+                f"{checks.quoted(book.type)} with {with_commas(book.names)}; the "
+                "first is of type "
+                f"{checks.quoted(first.type)} with {with_commas(first.names)}",
                 argument="codebooks",
             )
     return first

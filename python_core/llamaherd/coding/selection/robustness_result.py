@@ -20,6 +20,7 @@ from llamaherd.coding.gold.population import match_sample
 from llamaherd.coding.sentences import range_of
 from llamaherd.coding.statistics.many_coders import krippendorff_alpha
 from llamaherd.coding.statistics.ratings import CodesByCoder
+from llamaherd.engine.core import checks
 from llamaherd.engine.core.caller import warn_caller
 from llamaherd.engine.core.errors import ArgumentError
 from llamaherd.engine.core.phrases import (
@@ -364,5 +365,5 @@ class Judge:
                     several=codebook.kind.is_several,
                 )
         except ValueError as error:
-            warn_caller(f"The variant {variant!r} has no estimate: {error}")
+            warn_caller(f"The variant {checks.quoted(variant)} has no estimate: {error}")
             return None

@@ -93,7 +93,8 @@ def gold_split(
         )
     if "part" in sample.design:
         raise ArgumentError(
-            f"is the part {sample.design['part']!r} of a sample: split the whole sample",
+            f"is the part {checks.quoted(sample.design['part'])} of a sample: split "
+            "the whole sample",
             argument="gold",
             code="already_split",
         )
@@ -253,7 +254,9 @@ def _check_sizes(allotted: Sequence[str], shares: Mapping[str, float]) -> None:
 
 def _named(gold: GoldSample, stratum: int) -> str:
     names = list(gold.design.get("strata") or ())
-    return f"the stratum {names[stratum]!r}" if stratum < len(names) else "all"
+    return (
+        f"the stratum {checks.quoted(names[stratum])}" if stratum < len(names) else "all"
+    )
 
 
 def _sha256(gold: GoldSample, allotted: Sequence[str]) -> str:

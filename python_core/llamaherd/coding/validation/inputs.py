@@ -264,7 +264,7 @@ def _of_columns(by_coder: Mapping[Any, Sequence[Any]], n: int) -> Codes:
         if len(column) != n:
             raise ArgumentError(
                 f"must have a code, or {words().missing}, for each of "
-                f"{count_of(n, 'text')}, not {len(column)} of {coder!r}",
+                f"{count_of(n, 'text')}, not {len(column)} of {checks.quoted(coder)}",
                 argument="gold",
             )
     columns = [

@@ -123,7 +123,8 @@ def span_codes(marked: Iterable[MarkedText]) -> SpanCodes:
         texts = coders.setdefault(text.coder, {})
         if texts.get(text.text, text.units) != text.units:
             raise ArgumentError(
-                f"the coder {text.coder!r} has two codings of the text {text.id!r}",
+                f"the coder {checks.quoted(text.coder)} has two codings of the text "
+                f"{checks.quoted(text.id)}",
                 argument="path",
                 code="duplicate",
                 form="{problem}",

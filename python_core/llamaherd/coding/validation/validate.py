@@ -131,7 +131,8 @@ def validate(
     source = Source.of(answers.texts, answers.labels)
     if are_sets and scale != "nominal":
         raise ArgumentError(
-            f"must be 'nominal' for several labels, not {scale!r}", argument="scale"
+            f"must be 'nominal' for several labels, not {checks.quoted(scale)}",
+            argument="scale",
         )
     answers, codes = in_one_form(answers, codes, several=are_sets)
     if answers.labels and not len(codes.rows):
@@ -223,7 +224,8 @@ def _check_people(coded: Input, gold: Input, truth: Input, label: str | None) ->
         is_named = isinstance(named, (list, tuple)) and label in named
         if is_named and (name == "truth" or people == label):
             raise ArgumentError(
-                f"must be codes of people: {label!r} is the column of the model's labels",
+                f"must be codes of people: {checks.quoted(label)} is the column of "
+                "the model's labels",
                 argument=name,
             )
 

@@ -332,7 +332,7 @@ def test_labels_like_places_stay_as_they_are(label: str) -> None:
         lh.Codebook.from_dict(content)
     assert str(caught.value) == f"labels[1] occurs twice: {label!r}"
     status = _r.codebook_make(json.dumps(content))
-    assert status["message"] == f"`labels[2]` occurs twice: {label!r}"
+    assert status["message"] == f"`labels[2]` occurs twice: {json.dumps(label)}"
     assert (status["argument"], status["place"]) == ("labels", [2])
     text = f"question: x\nlabels:\n- {json.dumps(label)}\n- {json.dumps(label)}\n"
     with pytest.raises(lh.ArgumentError) as caught:
