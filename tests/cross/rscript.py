@@ -57,6 +57,7 @@ def interrupted(
     *arguments: object,
     at: Iterable[str],
     wait: Callable[[], float] = lambda: 0,
+    act: Callable[[], object] | None = None,
     **variables: str,
 ) -> tuple[int, str]:
     """Run a program that gets Ctrl-C; return its exit status and its output.
@@ -64,6 +65,7 @@ def interrupted(
     Args:
         at: Patterns. After a line with the first one, and then with each next one, and
             after `wait()` seconds, SIGINT is sent.
+        act: Function to call in place of sending SIGINT.
     """
     patterns = iter(at)
     pattern = next(patterns, None)
@@ -84,7 +86,10 @@ def interrupted(
                 if pattern is not None and re.search(pattern, line):
                     pattern = next(patterns, None)
                     time.sleep(wait())
-                    process.send_signal(signal.SIGINT)
+                    if act is None:
+                        process.send_signal(signal.SIGINT)
+                    else:
+                        act()
         except BaseException:
             process.kill()
             raise

@@ -6,6 +6,7 @@ import os
 import random
 import re
 import shutil
+import sqlite3
 import subprocess
 import tarfile
 from typing import TYPE_CHECKING
@@ -225,3 +226,20 @@ def test_paths_that_cannot_be_journals(
     for line, message in zip(lines, [m for m in messages for _ in range(2)], strict=True):
         assert re.match("(read|write) llamaherd_error_journal: ", line), told
         assert message in line, told
+
+
+def test_r_tells_of_a_journal_that_another_process_holds(
+    tiny_path: Callable[[str], Path], tmp_path: Path
+) -> None:
+    path = tmp_path / "run.sqlite"
+    Journal(path).close()
+    other = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
+    other.execute("BEGIN IMMEDIATE")
+    said = "another process holds '.*run.sqlite': waiting for it"
+    arguments = tiny_path("llama"), path
+    status, told = rscript.interrupted(
+        "journal_paths.R", *arguments, at=[said], act=other.close
+    )
+    assert status == 0, told
+    assert "write used" in told
+    assert len(re.findall(said, told)) == 1

@@ -16,7 +16,7 @@ import numpy as np
 
 from llamaherd.calls.journal import file as journal_file
 from llamaherd.calls.journal.file import RUN_TABLES, DamagedError, quoted, refusals
-from llamaherd.calls.journal.sqlite import connect, look
+from llamaherd.calls.journal.sqlite import WriteLock, connect, look
 from llamaherd.calls.structured.columns import (
     BOOLEAN,
     INTEGER,
@@ -224,6 +224,7 @@ class Store:
         self.path = path
         self._record = record
         self._id = record.identity()
+        self._lock = WriteLock(path)
 
     def begin(self) -> None:
         """Record in the journal that this run has begun."""
@@ -233,7 +234,7 @@ class Store:
         """Store rows in one transaction; rows stored earlier are replaced."""
         rows = [_row(i, cells) for i, cells in zip(positions, values, strict=True)]
         with refusals("journal", self.path), closing(self._connect()) as db:
-            db.execute("BEGIN IMMEDIATE")
+            self._lock.begin(db)
             db.execute(_BEGIN, (self._id, self._record.to_json(), time.time(), self._id))
             db.executemany(
                 "INSERT OR REPLACE INTO run_row VALUES (?, ?, ?, ?, ?)",

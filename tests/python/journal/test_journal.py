@@ -7,6 +7,7 @@ import hashlib
 import os
 import sqlite3
 import sys
+from contextlib import closing
 from itertools import chain, count, repeat
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -460,6 +461,36 @@ def test_failed_tries_take_a_small_part_of_the_time(
     assert tries[0] == 1
     assert tries[-2:] == [100, 100]  # no result is dropped
     assert "100 results could not be stored" in writer.problem
+
+
+@pytest.mark.parametrize("mode", ["NORMAL", "EXCLUSIVE"])
+def test_a_wait_for_another_process_is_said_once(
+    mode: str, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(journal_look, "_SILENT_S", 0.01)
+    path = folder / "run.sqlite"
+    Journal(path).close()
+    said: list[str] = []
+
+    def holder() -> sqlite3.Connection:
+        other = sqlite3.connect(path, isolation_level=None)
+        other.execute(f"PRAGMA locking_mode = {mode}")  # exclusive: against readers, too
+        other.execute("BEGIN IMMEDIATE")
+        return other
+
+    def say_and_let_go(text: str, _stream: object) -> None:
+        said.append(text)
+        first.close()
+
+    monkeypatch.setattr(journal_look, "say", say_and_let_go)
+    first = holder()
+    with closing(Journal(path)) as journal:
+        assert said == [f"llamaherd: another process holds {str(path)!r}: waiting for it"]
+        monkeypatch.setattr(journal_look, "_BUSY_S", 0.05)
+        if mode == "NORMAL":
+            with closing(holder()), pytest.raises(sqlite3.OperationalError):
+                journal._store([])
+    assert len(said) == 1
 
 
 def test_a_locked_journal_is_waited_for_and_then_refused(

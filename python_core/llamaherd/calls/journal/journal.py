@@ -35,7 +35,15 @@ from llamaherd.calls.journal.entry import (
     with_thought,
 )
 from llamaherd.calls.journal.file import quoted, refusals
-from llamaherd.calls.journal.sqlite import SHM, WAL, beside, connect, identity, look
+from llamaherd.calls.journal.sqlite import (
+    SHM,
+    WAL,
+    WriteLock,
+    beside,
+    connect,
+    identity,
+    look,
+)
 from llamaherd.engine.core.errors import JournalError, JournalWarning
 from llamaherd.engine.core.phrases import MOST_ROWS, count_of, first_rows
 
@@ -87,6 +95,7 @@ class Journal:
         journal_file.check_local("journal", self.path)
         self.notice = ""
         self.is_required = False
+        self._lock = WriteLock(self.path)
         self._open()
 
     def _open(self) -> None:
@@ -110,7 +119,7 @@ class Journal:
                 db.execute(
                     "PRAGMA journal_mode = WAL"
                 )  # copies that VACUUM made are not in WAL mode
-                db.execute("BEGIN IMMEDIATE")  # this fails for a read-only file
+                self._lock.begin(db)  # this fails for a read-only file
                 db.execute("ROLLBACK")
             except BaseException:
                 db.close()
@@ -136,8 +145,25 @@ class Journal:
         rows = [(entry, row_of(entry)) for entry in entries]
         if rows:
             behind = (row_of_thought(entry, row) for entry, row in rows)
-            _store(self._db, [row for _, row in rows], [row for row in behind if row])
+            self._store([row for _, row in rows], [row for row in behind if row])
         self._follow_path()
+
+    def _store(
+        self,
+        rows: Sequence[tuple[Any, ...]],
+        of_thoughts: Sequence[tuple[Any, ...]] = (),
+    ) -> None:
+        db = self._db
+        self._lock.begin(db)
+        try:
+            db.executemany(_ADD_ORIGIN, {row[:4] for row in rows})
+            db.executemany(_ADD_RESULT, rows)
+            add_thoughts(db, of_thoughts)
+            db.execute("COMMIT")
+        except BaseException:
+            with suppress(sqlite3.Error):  # if SQLite has already rolled back
+                db.execute("ROLLBACK")
+            raise
 
     def _follow_path(self) -> None:
         """Ensure that the file at the path has the content of the open file.
@@ -170,7 +196,7 @@ class Journal:
         """Create the journal again at its path, after it was removed or replaced."""
         db = self._db
         self._empty_log()  # this completes the open file, even if it was moved
-        db.execute("BEGIN IMMEDIATE")  # only one process at a time makes the file
+        self._lock.begin(db)  # only one process at a time makes the file
         try:
             if files.log is not None and _Files.at(self.path).log == files.log:
                 for suffix in (WAL, SHM):  # SQLite would apply these logs to the new file
@@ -181,8 +207,8 @@ class Journal:
         try:
             rows = db.execute(_SELECT_ALL)
             while chunk := rows.fetchmany(1000):
-                _store(self._db, chunk)
-            _store(self._db, [], list(read_thoughts(db)))
+                self._store(chunk)
+            self._store([], list(read_thoughts(db)))
         except BaseException:
             self._db.close()
             self._db, self._files = db, files
@@ -243,23 +269,6 @@ class _Files:
     @classmethod
     def at(cls, path: Path) -> _Files:
         return cls(identity(path), identity(beside(path, WAL)))
-
-
-def _store(
-    db: sqlite3.Connection,
-    rows: Sequence[tuple[Any, ...]],
-    of_thoughts: Sequence[tuple[Any, ...]] = (),
-) -> None:
-    db.execute("BEGIN IMMEDIATE")
-    try:
-        db.executemany(_ADD_ORIGIN, {row[:4] for row in rows})
-        db.executemany(_ADD_RESULT, rows)
-        add_thoughts(db, of_thoughts)
-        db.execute("COMMIT")
-    except BaseException:
-        with suppress(sqlite3.Error):  # if SQLite has already rolled back
-            db.execute("ROLLBACK")
-        raise
 
 
 def _read_all(

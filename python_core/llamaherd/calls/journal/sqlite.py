@@ -6,12 +6,15 @@ import functools
 import os
 import shutil
 import sqlite3
+import sys
 import time
 from contextlib import closing, suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, TypeVar
 from urllib.parse import quote
+
+from llamaherd.engine.core.progress import say
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -24,6 +27,7 @@ WAL, ROLLBACK, SHM = "-wal", "-journal", "-shm"
 
 _BUSY, _LOCKED, _NOTADB = 5, 6, 26  # SQLite's primary result codes
 _BUSY_S = 10.0  # maximum wait for a commit of another process, which takes milliseconds
+_SILENT_S = 1.0  # part of this wait after which `_say_waiting` tells of it
 _RETRY_S = (0.0, 0.05, 0.5)
 
 _T = TypeVar("_T")
@@ -41,18 +45,20 @@ def look(
     """
     failure: sqlite3.Error | None = None
     has_log = False
-    for delay in _RETRY_S:
+    for attempt, delay in enumerate(_RETRY_S):
         time.sleep(delay)
         before = _state(path)
         has_log = not is_fixed and any(before[1:])
         # To apply a rollback journal, SQLite needs write access.
         query = ("mode=rw" if before[2] else "mode=ro") if has_log else "immutable=1"
         try:
-            result = _read(path, query, use)
+            result = _read(path, query, use, _BUSY_S if attempt else _silent_s())
         except sqlite3.Error as error:
             if is_foreign(error):
                 raise  # a permanent error
             failure = error
+            if is_locked(error) and not attempt:
+                _say_waiting(path)
             continue
         if has_log or is_fixed or _state(path) == before:
             return result
@@ -67,8 +73,10 @@ def look(
     raise failure or sqlite3.OperationalError("it changes while it is read")
 
 
-def _read(path: Path, query: str, use: Callable[[sqlite3.Connection], _T]) -> _T:
-    with closing(connect(path, query)) as db:
+def _read(
+    path: Path, query: str, use: Callable[[sqlite3.Connection], _T], busy_s: float
+) -> _T:
+    with closing(connect(path, query, busy_s)) as db:
         return use(db)
 
 
@@ -91,7 +99,7 @@ def _look_at_copy(path: Path, use: Callable[[sqlite3.Connection], _T]) -> _T:
                 shutil.copyfile(beside(path, suffix), beside(copy, suffix))
         if _state(path) != before:
             raise sqlite3.OperationalError("it changes while it is read")
-        return _read(copy, "mode=rw", use)
+        return _read(copy, "mode=rw", use, _BUSY_S)
 
 
 def _state(path: Path) -> tuple[tuple[int, int] | None, ...]:
@@ -139,12 +147,50 @@ def is_locked(error: BaseException) -> bool:
     return _primary_code(error) in (_BUSY, _LOCKED)
 
 
-def connect(path: Path, query: str) -> sqlite3.Connection:
-    """Return a connection in autocommit mode."""
+class WriteLock:
+    """Begins transactions that write; says once if another process holds the file."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._has_said = False
+
+    def begin(self, db: sqlite3.Connection) -> None:
+        """Begin a transaction, after those of other processes."""
+        try:
+            _begin(db, _silent_s())
+        except sqlite3.OperationalError as error:
+            if not is_locked(error):
+                raise
+            if not self._has_said:
+                self._has_said = True
+                _say_waiting(self._path)
+            _begin(db, _BUSY_S)
+
+
+def _begin(db: sqlite3.Connection, busy_s: float) -> None:
+    db.execute(f"PRAGMA busy_timeout = {round(1000 * busy_s)}")
+    try:
+        db.execute("BEGIN IMMEDIATE")
+    finally:
+        db.execute(f"PRAGMA busy_timeout = {round(1000 * _BUSY_S)}")
+
+
+def _silent_s() -> float:
+    return min(_SILENT_S, _BUSY_S)
+
+
+def _say_waiting(path: Path) -> None:
+    # R's thread alone may write to the stream that RStudio puts in the place of stderr.
+    stream = sys.__stderr__ if "rpytools" in sys.modules else None
+    say(f"llamaherd: another process holds {str(path)!r}: waiting for it", stream)
+
+
+def connect(path: Path, query: str, busy_s: float | None = None) -> sqlite3.Connection:
+    """Return a connection in autocommit mode, which waits so long for locks."""
     return sqlite3.connect(
         uri_of(path, query),
         uri=True,
-        timeout=_BUSY_S,
+        timeout=_BUSY_S if busy_s is None else busy_s,
         isolation_level=None,
         check_same_thread=False,  # the writer is another thread
     )
