@@ -370,7 +370,6 @@ counted <- function(result, n_samples) {
 # label or number looks like a complete one. In a loop of single calls only the first cut answer is
 # told of, unless it was bound.
 tell_cut <- function(n_cut, n, is_bound = FALSE) {
-  answers <- if (n == 1) "The answer" else sprintf("%d of %d answers", n_cut, n)
   if (n_cut == 0) {
     invisible()
   } else if (is_bound) {
@@ -378,14 +377,12 @@ tell_cut <- function(n_cut, n, is_bound = FALSE) {
       "%s ended before the grammar, regex or choice was at its end: set a larger `max_tokens`, or",
       "look at `stop`; the column `complete` of as.data.frame(result) tells which are whole."
     )
+    answers <- if (n == 1) "The answer" else sprintf("%d of %d answers", n_cut, n)
     warn_text(sprintf(text, answers), "incomplete")
   } else if (n > 1 || !isTRUE(the$told_cut)) {
     the$told_cut <- n == 1 || isTRUE(the$told_cut)
-    text <- paste(
-      "%s ended at `max_tokens`, before the model had ended %s: set a larger `max_tokens` for",
-      "whole answers."
-    )
-    text <- sprintf(text, answers, if (n_cut == 1) "it" else "them")
+    note <- py_call("cut_note", n_cut, n)
+    text <- paste0(toupper(substr(note, 1, 1)), substring(note, 2), ".")
     rlang::inform(c(i = text), class = "llamaherd_message_cut")
   }
 }

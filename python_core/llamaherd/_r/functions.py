@@ -24,6 +24,7 @@ from llamaherd.coding.annotation.columns import names_of_columns
 from llamaherd.coding.estimation.estimate import estimate_of_matrices
 from llamaherd.coding.estimation.estimates import limits_at
 from llamaherd.coding.validation.reliability import compare_models
+from llamaherd.engine.core.caller import cut_note
 from llamaherd.engine.native import shim
 from llamaherd.remote.engine import connected
 
@@ -58,6 +59,7 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     "codebook_make": codebook,
     "column_names": names_of_columns,
     "compare_models": compare_models,
+    "cut_note": cut_note,
     "engine_connect": connected,
     "estimate_limits": limits_at,
     "estimate_regression": estimate_of_matrices,
