@@ -171,11 +171,7 @@ def coded(
     original: Mapping[str, Any] | None = None,
     **fields: Any,  # noqa: ANN401 - of `Coded.of_record`
 ) -> CodedOfR:
-    """Return coded texts; without labels only their record, the JSON `run`, is used.
-
-    `columns` are values by role, with R's positions of quotes. `original` are the model's
-    own labels, if these were recalibrated.
-    """
+    """Return coded texts; without labels only their record, the JSON `run`."""
     values = dict(columns or {})
     for role, offset in zip(PLACE, (1, 0), strict=True):
         places = values.get(role, ())

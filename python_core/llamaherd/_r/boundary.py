@@ -26,56 +26,46 @@ Status = dict[str, Any]
 
 
 def boundary(function: Callable[_P, object]) -> Callable[_P, Status]:
-    """Decorate a function so that it returns its results or errors as a dict.
-
-    KeyboardInterrupt is still raised, because reticulate passes it to R as Ctrl-C.
-    """
+    """Return a function whose results or errors are a dict; Ctrl-C is still raised."""
+    status = unrecorded(function)
 
     @functools.wraps(function)
     def call(*args: _P.args, **kwargs: _P.kwargs) -> Status:
-        with recorded_warnings() as caught:
-            status = status_of(lambda: function(*args, **kwargs))
         notices: list[str] = []
         notes: list[str] = []
+        with recorded_warnings() as caught:
+            result = status(*args, **kwargs)
         for warning in caught:
             if issubclass(warning.category, lh.ThinkingWarning):
                 notices.append(clean(str(warning.message)))
             # R itself tells of answers that were cut off, when it has all results.
             elif not issubclass(warning.category, lh.CutOffWarning):
                 notes += map(clean, notes_of(warning.message))
-        return status | {"warnings": notes, "notices": notices}
+        return result | {"warnings": notes, "notices": notices}
 
     return call
 
 
 def unrecorded(function: Callable[_P, object]) -> Callable[_P, Status]:
-    """Decorate a function like `boundary`, but without recording warnings.
-
-    Recording changes the state of the process, in which a job's thread may also record.
-    """
+    """Decorate like `boundary`, but leave warnings to the thread of a job."""
 
     @functools.wraps(function)
     def call(*args: _P.args, **kwargs: _P.kwargs) -> Status:
-        return status_of(lambda: function(*args, **kwargs))
+        none: Status = {"warnings": [], "notices": []}
+        with spoken_in(R):
+            try:
+                return {"ok": True, "value": form_of(function(*args, **kwargs)), **none}
+            except Exception as error:  # noqa: BLE001 -- R raises it again
+                return {
+                    "ok": False,
+                    "value": None,
+                    **none,
+                    "error_type": known_type(error),
+                    **described(error),
+                    "traceback": clean(traceback.format_exc()),
+                }
 
     return call
-
-
-def status_of(function: Callable[[], object]) -> Status:
-    """Return the value of a function, or its error, as a dict."""
-    none: Status = {"warnings": [], "notices": []}
-    with spoken_in(R):
-        try:
-            return {"ok": True, "value": form_of(function()), **none}
-        except Exception as error:  # noqa: BLE001 -- R raises it again
-            return {
-                "ok": False,
-                "value": None,
-                **none,
-                "error_type": known_type(error),
-                **described(error),
-                "traceback": clean(traceback.format_exc()),
-            }
 
 
 @functools.singledispatch
@@ -85,10 +75,7 @@ def form_of(result: Any) -> Any:  # noqa: ANN401 - plain data stay as they are
 
 
 def described(error: Exception) -> dict[str, Any]:
-    """Return the fields of an error, and its message in the form that R prints.
-
-    Indices in the message and in `place` count from 1.
-    """
+    """Return the fields of an error, and its message for R; indices count from 1."""
     if isinstance(error, GenerationError):
         return {"message": clean(str(error)), "code": error.code}
     if isinstance(error, FileNotFoundError) and not _folder():
@@ -136,10 +123,7 @@ def _from_one(step: Step) -> Step:
 
 
 def known_type(error: Exception) -> str:
-    """Return the name of the most specific error class that R knows.
-
-    Of an error of the file system, this is the builtin class, perhaps OSError itself.
-    """
+    """Return the name of the most specific class of an error that R knows."""
     if isinstance(error, (lh.LlamaHerdError, ValueError, TypeError)):
         for cls in type(error).__mro__:
             if cls.__module__ in {"llamaherd", "builtins"}:
@@ -171,9 +155,6 @@ def cleaned(value: Any) -> Any:  # noqa: ANN401 - plain data
 
 
 def given_prompts(prompts: Sequence[Any], *, chat: bool = False) -> list[Any]:
-    """Convert prompts of R, where None is missing, to the prompts of a call.
-
-    A missing prompt becomes one that fails alone; R adds the reason to the error.
-    """
+    """Return prompts; a missing one becomes one that fails alone, R adds the reason."""
     missing: object = Refused("the prompt is missing") if chat else []
     return [missing if prompt is None else prompt for prompt in prompts]

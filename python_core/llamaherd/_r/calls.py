@@ -1,4 +1,9 @@
-"""Starts of calls that run a model, votes and calibrations."""
+"""Starts of calls that run a model, votes, calibrations and conversations.
+
+R asks a question of a conversation in steps, between which it prints text and looks for
+Ctrl-C: `chat_ask`, then `chat_read` until the answer is done, then `chat_result`; after
+Ctrl-C `chat_cancel` before it.
+"""
 
 from __future__ import annotations
 
@@ -8,11 +13,21 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import llamaherd as lh
-from llamaherd._r.boundary import form_of, given_prompts
-from llamaherd._r.forms import Part, fields, items, named, r_object, table_of, vector
+from llamaherd._r.boundary import clean, clean_or_none, form_of, given_prompts
+from llamaherd._r.forms import (
+    Part,
+    fields,
+    items,
+    named,
+    parts,
+    r_object,
+    table_of,
+    vector,
+)
 from llamaherd._r.results import Display, displays
 from llamaherd.calls.asks.scores import counted
 from llamaherd.engine.core import checks
+from llamaherd.engine.core.errors import renamed
 from llamaherd.engine.core.sampling import OF_REQUEST
 
 if TYPE_CHECKING:
@@ -25,10 +40,7 @@ def model_start(
     prompts: Sequence[Any],
     options: Mapping[str, Any],
 ) -> lh.Job[Any]:
-    """Start a call of `task`, a name such as "generate" or "embed".
-
-    `options` are arguments of the task's function, see also the functions below.
-    """
+    """Start a call of `task`, such as "embed"; `options` are its function's arguments."""
     texts = given_prompts(prompts, chat=bool(options.get("chat")))
     if task == "generate":
         return _start_generate(host, texts, prompts, dict(options))
@@ -131,3 +143,104 @@ def calibration_apply(
         finish_reasons=["stop"] * len(values),
         stats=lh.Stats(),
     )
+
+
+def chat_create(
+    context: lh.Context | lh.Model,
+    system: str | None,
+    turns: Sequence[Mapping[str, Any]],
+    settings: Mapping[str, Any],
+) -> dict[str, lh.Chat]:
+    """Start a conversation, and return it as `python`."""
+    earlier = [{k: v for k, v in turn.items() if v is not None} for turn in turns]
+    return {"python": lh.chat(context, system, turns=earlier, **_settings(settings))}
+
+
+def chat_ask(
+    chat: lh.Chat, text: str | None, settings: Mapping[str, Any]
+) -> dict[str, lh.types.Reply]:
+    """Submit a question, or the last one again for None; return its `reply` at once."""
+    options = _settings(settings)
+    if text is None:
+        return {"reply": chat.retry(stream=True, **options)}
+    return {"reply": chat.stream(text, **options)}
+
+
+def chat_read(reply: lh.types.Reply, n_read: int, timeout_s: float) -> dict[str, Any]:
+    """Wait for new pieces of an answer for at most `timeout_s` seconds."""
+    done = reply.done()  # `done` is read before the pieces, so that no piece is missed
+    pieces = reply.read(n_read, timeout_s)
+    return {
+        "texts": [clean(piece) for piece in pieces],
+        "kinds": [piece.kind for piece in pieces],
+        "done": done,
+    }
+
+
+def chat_result(reply: lh.types.Reply) -> dict[str, Any]:
+    """Wait for the end of an answer and return its result."""
+    result = reply.result()
+    texts = ("text", "partial", "thinking")
+    numbers = ("n_thinking_tokens", "n_prompt_tokens", "n_generated_tokens")
+    others = ("thinking_complete", "finish_reason", "complete")
+    stats = result.stats
+    return {
+        **{name: clean_or_none(getattr(result, name)) for name in texts},
+        **{name: getattr(result, name) for name in (*numbers, *others)},
+        "n_computed_tokens": 0 if stats is None else stats.n_prefill_tokens,
+        "seed": float(result.seed),
+    }
+
+
+def chat_turns(chat: lh.Chat) -> Part:
+    """Return `system`, and the `turns` with the system message, see `_turns`."""
+    first = [] if chat.system is None else [{"role": "system", "content": chat.system}]
+    return parts(system=chat.system, turns=_turns([*first, *chat.turns]))
+
+
+def chat_set_system(chat: lh.Chat, text: str | None) -> None:
+    """Set the system message for later questions; None removes it."""
+    with renamed(system="text"):
+        chat.system = text
+
+
+def chat_undo(chat: lh.Chat) -> Part:
+    """Remove the last question with its answer, and return both as a table."""
+    return _turns(chat.undo())
+
+
+def chat_forget(chat: lh.Chat, n: int) -> Part:
+    """Remove the n oldest questions with their answers, and return them as a table."""
+    return _turns(chat.forget(n))
+
+
+def chat_fork(chat: lh.Chat, n: int) -> dict[str, list[lh.Chat]]:
+    """Return n independent conversations that continue this one, as `pythons`."""
+    return {"pythons": chat.fork(n)}
+
+
+def chat_ask_all(
+    chat: lh.Chat, texts: Sequence[str | None], settings: Mapping[str, Any]
+) -> lh.Job[lh.Results]:
+    """Start to answer many questions in one batch, each as a continuation of the chat."""
+    return chat.start_all(given_prompts(texts, chat=True), **_settings(settings))
+
+
+def _turns(turns: Sequence[Any]) -> Part:
+    """Return messages as a table; `thinking` is NA for turns without a thought."""
+    rows = [
+        {
+            "role": turn["role"],
+            "content": turn["content"],
+            "thinking": turn.get("reasoning_content"),
+            "interrupted": turn.get("interrupted", False),
+        }
+        for turn in turns
+    ]
+    return table_of(rows, "role content thinking interrupted")
+
+
+def _settings(settings: Mapping[str, Any]) -> dict[str, Any]:
+    options = dict(settings or {})  # an empty list from R arrives as []
+    sampling = options.pop("sampling", {})
+    return {**options, **sampling}

@@ -60,10 +60,7 @@ def copy_whole(source: str, target: str) -> str:
 
 
 def end_log(path: str, lines: Sequence[str]) -> str:
-    """Add the last lines to a log, write its SHA-256 into a file beside it; return it.
-
-    If the second file cannot be written, the log does not end.
-    """
+    """End a log, unless the file beside it with its SHA-256 cannot be written."""
     log, content = Path(path), _bytes_of(lines)
     append_whole(log, content)
     digest = sha256_of(log)

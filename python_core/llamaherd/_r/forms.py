@@ -130,10 +130,7 @@ def table(
     cls: str = "",
     **attributes: Any,  # noqa: ANN401 - see `part_of`
 ) -> Part:
-    """Return a table of n rows from vectors with names.
-
-    A class `cls` of the data frame, without its prefix "llamaherd_", has `attributes`.
-    """
+    """Return a table of n rows; a class `cls`, without its prefix, has `attributes`."""
     part = {"type": "table", "columns": list(columns), "n": n}
     return attributed(part, cls, **attributes) if cls else part
 

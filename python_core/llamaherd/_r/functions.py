@@ -35,16 +35,12 @@ if TYPE_CHECKING:
 
 _FILES = (
     "calls",
-    "chats",
     "coding",
     "composites",
     "estimation",
     "files",
-    "gold",
     "hosts",
-    "models",
     "plots",
-    "quotes",
     "results",
     "validation",
 )
@@ -85,10 +81,7 @@ _CLASSES = {"journal_read": "journal"}
 
 
 def function_of(name: str) -> Callable[..., Any]:
-    """Return a function by the name that R knows; raise AttributeError for another name.
-
-    A name of one of these files comes before a public name.
-    """
+    """Return a function by the name that R knows: one of these files, or a public one."""
     function = _bridge_functions().get(name) or FUNCTIONS.get(name) or getattr(lh, name)
     if name not in _TABLES:
         return function
@@ -112,10 +105,7 @@ def _bridge_functions() -> dict[str, Callable[..., Any]]:
 
 
 def door(name: str) -> Callable[..., Status]:
-    """Return a function whose arguments come from R, and whose result is a dict.
-
-    R keeps it, so that the function is looked up when it is called.
-    """
+    """Return a function for R, which is looked up when it is called."""
     function_of(name)  # raises the error of an unknown name
 
     def call(*args: Any, **kwargs: Any) -> Any:  # noqa: ANN401 - of any function

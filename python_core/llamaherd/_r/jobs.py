@@ -190,10 +190,7 @@ _door = functools.cache(door)
 
 
 def model_start(*arguments: Any) -> Status:  # noqa: ANN401 - see `calls.model_start`
-    """Start a call that runs a model, and wait for a short time for its `result`.
-
-    Most calls of a loop of single prompts end meanwhile, and each call from R takes time.
-    """
+    """Start a call that runs a model, and wait for a short time for its `result`."""
     status = _door("model_start")(*arguments)
     if not status["ok"]:
         return status
@@ -232,10 +229,7 @@ def _collected(job: lh.Job[Any]) -> Any:  # noqa: ANN401 - a part, or plain data
 
 @unrecorded
 def job_wait(job: lh.Job[Any], timeout_s: float) -> Status:
-    """Wait until a job ends, for at most `timeout_s`; return its progress.
-
-    `problem` is a problem of the journal that is reported now, or "".
-    """
+    """Wait for a job, for at most `timeout_s`; return its progress and new problem."""
     done = job.wait(timeout_s)
     progress = job.progress
     # A problem at the end becomes R's warning when the results are collected.

@@ -10,7 +10,7 @@ import numpy as np
 
 from llamaherd._r.arguments import rows_of
 from llamaherd._r.boundary import cleaned
-from llamaherd._r.quotes import spans_label
+from llamaherd._r.coding import spans_label
 from llamaherd.coding.pairs.comparison import PairComparison
 from llamaherd.coding.plots import counts, fitting, intervals, planes
 from llamaherd.coding.plots.counts import label_summary

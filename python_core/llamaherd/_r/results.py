@@ -11,6 +11,7 @@ from weakref import WeakKeyDictionary
 
 import llamaherd as lh
 from llamaherd._r.boundary import clean_or_none, cleaned, form_of
+from llamaherd._r.coding import labels_of, text_of, with_places_of_r
 from llamaherd._r.files import sha256
 from llamaherd._r.forms import (
     Part,
@@ -26,7 +27,6 @@ from llamaherd._r.forms import (
     vector,
     with_attribute,
 )
-from llamaherd._r.quotes import labels_of, text_of, with_places_of_r
 from llamaherd.calls.run.embedding import Embeddings, EmbedStats
 from llamaherd.calls.structured.columns import read_columns
 from llamaherd.engine.core.errors import codes_of
@@ -71,10 +71,7 @@ def _(job: lh.Job[Any]) -> dict[str, lh.Job[Any]]:
 
 
 def job_result(job: lh.Job[Any]) -> Any:  # noqa: ANN401 - results of any call
-    """Wait until a job ends; return its results, with all failed prompts, as a part.
-
-    R itself raises the error about failed prompts, with indices from 1.
-    """
+    """Wait for a job; R itself raises the error about failed prompts."""
     try:
         results = job.results()
     except lh.GenerationError as error:

@@ -176,6 +176,7 @@ _COEFFICIENT = ("coefficient", *_NUMBERS)
 _cells = attrgetter("name", *_NUMBERS)
 
 
+@form_of.register
 def _agreement_table(result: CoderAgreement) -> Part:
     """Return a table of coefficients of the class of agreement(), with its page."""
     return attributed(
@@ -186,11 +187,6 @@ def _agreement_table(result: CoderAgreement) -> Part:
         is_weighted=result.is_weighted,
         page=page_lines(str(result), "llamaherd_agreement"),
     )
-
-
-@form_of.register
-def _(result: CoderAgreement) -> Part:
-    return _agreement_table(result)
 
 
 def _of_texts(validation: lh.types.Validation, some: Sequence[Agreement]) -> Part | None:

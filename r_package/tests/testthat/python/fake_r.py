@@ -31,7 +31,7 @@ from threading import Event
 import llamaherd as lh
 import numpy as np
 from llamaherd import _r
-from llamaherd._r import files, hosts, models
+from llamaherd._r import files, hosts
 from llamaherd._r.boundary import boundary
 from llamaherd.calls.asks.continuations import Continuation
 from llamaherd.calls.asks.thoughts import Thought
@@ -723,7 +723,7 @@ def begin():
     if not _replaced:
         pairs = [(lh, each.__name__, each) for each in _OF_MODEL]
         pairs += [(lh, "chat", Chat), (hosts, "Cluster", Cluster)]
-        pairs += [(models, "FetchWork", FetchWork)]
+        pairs += [(hosts, "FetchWork", FetchWork)]
         metadata = {"general.architecture": "fake", "größe": "ä"}
         pairs += [(lh, "model_metadata", lambda _: metadata)]
         for owner, name, value in pairs:
