@@ -91,10 +91,7 @@ NULL
 
 # Runs a call of annotate_texts(). `quosure` is the column of texts, `env` the call's frame.
 code_data <- function(data, text, quosure, codebook, context, env) {
-  check_given(data)
-  if (!is.data.frame(data)) {
-    abort_argument("data", "a data frame", data)
-  }
+  check_frame(data)
   check_given(text, paste("The column of texts. There are", listed_columns(data)))
   check_class(codebook, "llamaherd_codebook")
   object <- check_context(context)

@@ -268,6 +268,15 @@ file_exists <- function(path) file.exists(native_path(path))
 
 dir_exists <- function(path) dir.exists(native_path(path))
 
+# Returns the path of a file that exists.
+existing_file <- function(x, arg, must = "an existing file", hint = NULL) {
+  path <- expand_path(check_string(x, arg))
+  if (!file_exists(path) || dir_exists(path)) {
+    abort_argument(arg, must, path, hint = hint)
+  }
+  path
+}
+
 base_name <- function(path) as_utf8(basename(native_path(path)))
 
 dir_name <- function(path) as_utf8(dirname(native_path(path)))

@@ -145,11 +145,7 @@ codebook <- function(
 #' @param path Path of a YAML file; `~` is expanded.
 #' @export
 read_codebook <- function(path) {
-  path <- expand_path(check_string(path))
-  if (!file_exists(path) || dir_exists(path)) {
-    abort_argument("path", "an existing file", path)
-  }
-  py_call("read_codebook", path)
+  py_call("read_codebook", existing_file(path, "path"))
 }
 
 #' @rdname codebook

@@ -92,11 +92,16 @@ coded_for_python <- function(x, labels, probs = NULL) {
   )
 }
 
-check_data <- function(x, arg = "data") {
+check_frame <- function(x, arg = "data") {
   check_given(x, arg = arg)
   if (!is.data.frame(x)) {
     abort_argument(arg, "a data frame", x)
   }
+}
+
+# Returns a data frame without integers of 64 bits.
+check_data <- function(x, arg = "data") {
+  check_frame(x, arg)
   for (name in names(x)[vapply(x, inherits, NA, "integer64")]) {
     x[[name]] <- plain_integers(x[[name]])
   }

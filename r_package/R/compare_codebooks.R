@@ -250,25 +250,13 @@ print.llamaherd_candidate <- function(x, ...) {
 
 # Returns the candidates with names, as Python reads them.
 check_candidates <- function(x, context) {
-  if (inherits(x, c("llamaherd_codebook", "llamaherd_candidate"))) {
-    x <- list(x)
-  }
-  fits <- \(one) inherits(one, c("llamaherd_codebook", "llamaherd_candidate"))
-  if (!is.list(x) || length(x) == 0 || !all(vapply(x, fits, logical(1)))) {
-    must <- "a named list of codebooks, or of what candidate() returns"
-    abort_argument("candidates", must, x)
-  }
-  names <- rlang::names2(x)
-  names <- ifelse(nzchar(names), names, as.character(seq_along(x)))
-  if (anyDuplicated(names)) {
-    must <- "a list with unique names"
-    abort_argument("candidates", must, x)
-  }
+  x <- list_of(x, c("llamaherd_codebook", "llamaherd_candidate"), "candidates")
   for (i in which(vapply(x, \(one) is.null(one$context %||% context), NA))) {
-    must <- sprintf("a context, because candidate \"%s\" has none of its own", names[[i]])
+    own <- names(x)[[i]]
+    must <- sprintf("a context, because candidate \"%s\" has none of its own", own)
     abort_argument("context", must, NULL)
   }
-  stats::setNames(lapply(x, as_python, "context"), names)
+  lapply(x, as_python, "context")
 }
 
 journal_given <- function(journal) {

@@ -59,11 +59,7 @@ embed_parallel <- function(
   verbosity = 0L
 ) {
   check_given(model)
-  object <- if (inherits(model, "llamaherd_context")) {
-    check_context(model)
-  } else {
-    check_model(model)
-  }
+  object <- check_model_or_context(model)
   texts <- as_prompts(texts, "texts")
   options <- py_arguments(
     "pooling",

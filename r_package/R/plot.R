@@ -45,6 +45,8 @@
 #'   computed, and was answered.
 #' * Statistics of a call: seconds spent on prompts and on answers.
 #' @name plots
+#' @aliases plot.llamaherd_coverage plot.llamaherd_agreement plot.llamaherd_estimates
+#'   plot.llamaherd_robustness plot.llamaherd_codebooks plot.llamaherd_pairs
 #' @examplesIf llamaherd::llamaherd_available() && requireNamespace("ggplot2", quietly = TRUE)
 #' truth <- rep(c("pro", "con", "none"), c(40, 40, 20))
 #' model <- c(rep("pro", 45), rep("con", 40), rep("none", 15))
@@ -124,29 +126,11 @@ plot.llamaherd_span_validation <- function(x, type = c("measures", "labels"), ..
   drawn("span_validation", c(content_to_plot(x), list(type = py_value(type))))
 }
 
-#' @rdname plots
+# The method of all classes whose content is enough for the plot.
 #' @export
-plot.llamaherd_coverage <- function(x, ...) drawn("coverage", content_to_plot(x))
-
-#' @rdname plots
-#' @export
-plot.llamaherd_agreement <- function(x, ...) drawn("agreement", content_to_plot(x))
-
-#' @rdname plots
-#' @export
-plot.llamaherd_estimates <- function(x, ...) drawn("estimates", content_to_plot(x))
-
-#' @rdname plots
-#' @export
-plot.llamaherd_robustness <- function(x, ...) drawn("robustness", content_to_plot(x))
-
-#' @rdname plots
-#' @export
-plot.llamaherd_codebooks <- function(x, ...) drawn("codebooks", content_to_plot(x))
-
-#' @rdname plots
-#' @export
-plot.llamaherd_pairs <- function(x, ...) drawn("pairs", content_to_plot(x))
+plot.llamaherd_numbers <- function(x, ...) {
+  drawn(sub("^llamaherd_", "", class(x)[[1]]), content_to_plot(x))
+}
 
 # Returns the content of an object for Python: its JSON, or the columns and attributes of a table.
 content_to_plot <- function(x) {

@@ -207,20 +207,14 @@ methods_text <- function(
 ) {
   check_given(x)
   is_path <- is.character(x)
-  path <- if (is_path) existing_file(x)
+  path <- if (is_path) {
+    existing_file(x, "x", "coded texts or the path of an existing report")
+  }
   if (!is_path) {
     check_coded(x)
   }
   results <- parts_for_report(validation, estimates, robustness, evaluation)
   rlang::exec("py_call", "methods_text", path %||% coded_for_report(x), !!!results)
-}
-
-existing_file <- function(x) {
-  path <- expand_path(check_string(x, "x"))
-  if (!file_exists(path) || dir_exists(path)) {
-    abort_argument("x", "coded texts or the path of an existing report", x)
-  }
-  path
 }
 
 #' @export
@@ -331,9 +325,7 @@ texts_for_reproduce <- function(data, text) {
   if (is.null(data)) {
     return(NULL)
   }
-  if (!is.data.frame(data)) {
-    abort_argument("data", "a data frame", data)
-  }
+  check_frame(data)
   if (is.null(text)) {
     text <- attr(data, "llamaherd")$text %||% "text"
   }

@@ -85,10 +85,7 @@ robustness <- function(
   verbosity = 0L,
   thinking = NULL
 ) {
-  check_given(data)
-  if (!is.data.frame(data)) {
-    abort_argument("data", "a data frame", data)
-  }
+  check_frame(data)
   settings <- check_dots(
     list(...),
     strsplit(
@@ -233,14 +230,15 @@ with_estimates <- function(result, frame, text, gold, formula, outcome, several)
   with_element(result, "page", c(result$page, estimates$page))
 }
 
-# Converts a single object or a list of objects to a named list.
+# Converts a single object of one of the classes, or a list of objects, to a named list.
 list_of <- function(x, class, arg) {
   if (inherits(x, class)) {
     x <- list(x)
   }
   fits <- is.list(x) && length(x) > 0 && all(vapply(x, inherits, logical(1), class))
   if (!fits) {
-    abort_argument(arg, sprintf("a <%s>, or a list of them", class), x)
+    kinds <- paste0("<", class, ">", collapse = " or ")
+    abort_argument(arg, sprintf("a %s, or a list of them", kinds), x)
   }
   names <- rlang::names2(x)
   names(x) <- ifelse(nzchar(names), names, as.character(seq_along(x)))

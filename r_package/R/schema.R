@@ -56,14 +56,8 @@ schema_text <- function(x, arg, ...) {
 max_schema_bytes <- 4e6
 
 read_schema <- function(path, arg) {
-  path <- expand_path(check_string(path, arg))
-  if (!file_exists(path) || dir_exists(path)) {
-    hint <- sprintf(
-      "There is no file %s; if this text is a JSON Schema, it must begin with a brace.",
-      dQuote(path, FALSE)
-    )
-    abort_argument(arg, "a JSON Schema as text, or a file with one", path, hint = hint)
-  }
+  hint <- "There is no such file; if this text is a JSON Schema, it must begin with a brace."
+  path <- existing_file(path, arg, "a JSON Schema as text, or a file with one", hint)
   size <- file.size(native_path(path))
   if (is.na(size) || size > max_schema_bytes) {
     must <- sprintf("a file of at most %.0f MB", max_schema_bytes / 1e6)

@@ -101,7 +101,7 @@ test_that("candidates and comparisons are checked before anything runs", {
   expect_error(candidate(book, NULL, "batch"), "named settings")
   expect_error(candidate("book"), class = "llamaherd_error_argument")
   expect_error(compare_codebooks(news(), list(book), gold), "has none of its own")
-  expect_error(compare_codebooks(news(), list(), gold), "named list of codebooks")
+  expect_error(compare_codebooks(news(), list(), gold), "or a list of them")
   expect_error(
     compare_codebooks(news(), list(a = book, a = book), gold),
     "unique names"
