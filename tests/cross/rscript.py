@@ -144,12 +144,14 @@ def run_shared(program: str, *arguments: object) -> str:
     return _session().run(program, *arguments)
 
 
-def answers(folder: Path, job: dict[str, Any], **variables: str) -> dict[str, Any]:
-    """Run a job by answers.R; return its answers."""
-    (folder / "job.json").write_text(json.dumps(job), encoding="utf-8")
-    files = folder / "job.json", folder / "answers.json"
-    if variables:
-        run("answers.R", *files, **variables)
-    else:
-        run_shared("answers.R", *files)
-    return json.loads((folder / "answers.json").read_text(encoding="utf-8"))
+def results(program: str, folder: Path, job: object, **variables: str) -> dict[str, Any]:
+    """Run a subject of a program, as in "texts.R coding", on a job; return its results.
+
+    With environment `variables`, a new R process runs it.
+    """
+    files = folder / "job.json", folder / "out.json"
+    files[0].write_text(json.dumps(job), encoding="utf-8")
+    runs = functools.partial(run, **variables) if variables else run_shared
+    runs(*program.split(), *files)
+    found: dict[str, Any] = json.loads(files[1].read_text(encoding="utf-8"))
+    return found

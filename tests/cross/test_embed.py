@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING
 
 import llamaherd as lh
@@ -25,9 +24,7 @@ def test_r_makes_the_same_vectors_as_python(
     options = {"truncate": truncate, "deterministic": True, "n_threads": 1}
     expected = lh.embed_parallel(minilm, TEXTS, **options)
     job = {"model": str(minilm_path), "texts": [*TEXTS, None], "embed": options}
-    (tmp_path / "job.json").write_text(json.dumps(job), encoding="utf-8")
-    rscript.run_shared("embed.R", tmp_path / "job.json", tmp_path / "vectors.json")
-    out = json.loads((tmp_path / "vectors.json").read_text(encoding="utf-8"))
+    out = rscript.results("texts.R embed", tmp_path, job)
     errors = [error and error.replace("`", "") for error in out["errors"]]
     assert errors == [*expected.errors, "the text is NA"]
     for i, row in enumerate(expected.vectors):

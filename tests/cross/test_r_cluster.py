@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import subprocess
 import sys
 from typing import TYPE_CHECKING, Any
@@ -29,9 +28,7 @@ def out(
         "prompts": PROMPTS,
         "labels": ["good", "bad"],
     }
-    (folder / "job.json").write_text(json.dumps(job), encoding="utf-8")
-    rscript.run("cluster.R", folder / "job.json", folder / "out.json", RAY_ADDRESS="")
-    return json.loads((folder / "out.json").read_text(encoding="utf-8"))
+    return rscript.results("cluster.R", folder, job, RAY_ADDRESS="")
 
 
 @pytest.mark.long(reason="starts actors of Ray from R for each kind of call")

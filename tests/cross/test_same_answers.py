@@ -56,6 +56,10 @@ def prompts(smollm2: lh.Model) -> list[str]:
     return [*chat, *plain, chat[0], "The capital of France is", "naïve café: "]
 
 
+def in_r(folder: Path, job: dict[str, Any], **variables: str) -> dict[str, Any]:
+    return rscript.results("texts.R answers", folder, job, **variables)
+
+
 def in_python(model: lh.Model, prompts: object, **options: object) -> lh.Results:
     with lh.Context(model, **CONTEXT) as context:
         return lh.generate_parallel(context, prompts, **options)
@@ -84,7 +88,9 @@ def test_r_gives_the_same_answers_as_python(
     tmp_path: Path,
     locale: str,
 ) -> None:
-    out = rscript.answers(tmp_path, job(smollm2_path, prompts), LC_ALL=locale)
+    out = rscript.results(
+        "texts.R answers", tmp_path, job(smollm2_path, prompts), LC_ALL=locale
+    )
     assert out["texts"] == from_python.texts
     assert out["finish_reasons"] == from_python.finish_reasons
     for name in ("n_prompt_tokens", "n_generated_tokens", "n_reused_tokens"):
@@ -102,7 +108,9 @@ def test_r_draws_the_same_answers_as_python(
 ) -> None:
     sampling = {"temperature": 0.9, "seed": 7, "top_k": 20, "min_p": 0.1}
     expected = in_python(smollm2, prompts, max_tokens=MAX_TOKENS, **sampling)
-    out = rscript.answers(tmp_path, job(smollm2_path, prompts, **sampling))
+    out = rscript.results(
+        "texts.R answers", tmp_path, job(smollm2_path, prompts, **sampling)
+    )
     assert out["texts"] == expected.texts
 
 
@@ -112,7 +120,9 @@ def test_r_draws_the_same_samples_as_python(
     sampling = {"temperature": 0.9, "n": 3}
     expected = in_python(smollm2, prompts[-4:], max_tokens=MAX_TOKENS, **sampling)
     every = [sample for samples in expected.samples for sample in samples]
-    out = rscript.answers(tmp_path, job(smollm2_path, prompts[-4:], **sampling))
+    out = rscript.results(
+        "texts.R answers", tmp_path, job(smollm2_path, prompts[-4:], **sampling)
+    )
     assert out["texts"] == [sample.text for sample in every]
     assert out["usage"]["seed"] == [sample.seed for sample in every]
     n_reused = [sample.n_reused_tokens for sample in every]
@@ -134,7 +144,9 @@ def test_r_has_the_same_choices_as_python(
         "max_tokens": max_tokens,
     }
     expected = in_python(smollm2, HEADLINES, **options)
-    out = rscript.answers(tmp_path, job(smollm2_path, HEADLINES, **options))
+    out = rscript.results(
+        "texts.R answers", tmp_path, job(smollm2_path, HEADLINES, **options)
+    )
     assert out["texts"] == expected.texts
     assert out["complete"] == expected.complete
     if max_tokens is None:
@@ -168,7 +180,9 @@ def test_r_has_the_same_data_as_python(
     options = {"schema": schema, "max_tokens": 90}
     headlines = HEADLINES[: sized(4, 7)]
     expected = in_python(smollm2, headlines, **options)
-    out = rscript.answers(tmp_path, job(smollm2_path, [*headlines, None], **options))
+    out = rscript.results(
+        "texts.R answers", tmp_path, job(smollm2_path, [*headlines, None], **options)
+    )
     assert out["texts"] == [*expected.texts, None]
     rows = [*expected.parsed, None]
     assert any(rows)
@@ -190,7 +204,9 @@ def test_failures_are_the_same_in_r_and_python(
         "word " * 5000,
         [504, 253],
     ]
-    out = rscript.answers(tmp_path, job(smollm2_path, [*prompts, None]))
+    out = rscript.results(
+        "texts.R answers", tmp_path, job(smollm2_path, [*prompts, None])
+    )
     expected = in_python(smollm2, prompts, max_tokens=MAX_TOKENS)
     assert out["texts"] == [*expected.texts, None]
     assert out["errors"] == [*expected.errors, "the prompt is NA"]
@@ -253,6 +269,6 @@ def test_r_loads_adapters_as_python_does(
         ):
             out = lh.generate_parallel(context, job["prompts"], max_tokens=8)
             texts[name] = [clean(text).strip() for text in out.texts]
-    answers = rscript.answers(tmp_path, job)
+    answers = in_r(tmp_path, job)
     assert [text.strip() for text in answers["texts"]] == texts["adapted"]
     assert texts["adapted"] != texts["base"]

@@ -42,9 +42,7 @@ def test_r_says_what_python_says(
         "texts": TEXTS,
         "arguments": arguments,
     }
-    (tmp_path / "job.json").write_text(json.dumps(job), encoding="utf-8")
-    rscript.run_shared("coding.R", tmp_path / "job.json", tmp_path / "coded.json")
-    from_r = json.loads((tmp_path / "coded.json").read_text(encoding="utf-8"))
+    from_r = rscript.results("texts.R coding", tmp_path, job)
     data = {"text": TEXTS}
     with lh.Context(smollm2, n_threads=1) as context:
         coded = lh.annotate(data, "text", TOPICS, context, **arguments)

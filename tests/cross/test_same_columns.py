@@ -96,9 +96,7 @@ def from_r(
         "schema": json.dumps(SCHEMA),
         "labels": LABELS,
     }
-    (folder / "job.json").write_text(json.dumps(job), encoding="utf-8")
-    rscript.run("columns.R", folder / "job.json", folder / "columns.json")
-    told = json.loads((folder / "columns.json").read_text(encoding="utf-8"))
+    told = rscript.results("texts.R columns", folder, job)
     return {
         task: {
             name: (kind[0], found["values"][name])

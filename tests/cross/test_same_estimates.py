@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from typing import TYPE_CHECKING, Any
 
@@ -55,9 +54,7 @@ def estimates(data: pd.DataFrame, gold: lh.GoldSample) -> dict[str, lh.types.Est
 @pytest.mark.filterwarnings("ignore:.*code more texts:UserWarning")
 def test_r_says_what_python_says(tmp_path: Path) -> None:
     columns = texts()
-    (tmp_path / "data.json").write_text(json.dumps(columns), encoding="utf-8")
-    rscript.run_shared("estimates.R", tmp_path / "data.json", tmp_path / "out.json")
-    from_r = json.loads((tmp_path / "out.json").read_text(encoding="utf-8"))
+    from_r = rscript.results("numbers.R estimates", tmp_path, columns)
 
     data = pd.DataFrame(columns)
     known = {"text": "text", "label": "label"}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING
 
 import llamaherd as lh
@@ -29,9 +28,7 @@ def test_r_finds_what_python_finds(
 ) -> None:
     model = tiny_path("llama")
     job = {"model": str(model), "names": list(TEXTS), "texts": list(TEXTS.values())}
-    (tmp_path / "job.json").write_text(json.dumps(job), encoding="utf-8")
-    rscript.run_shared("pairs.R", tmp_path / "job.json", tmp_path / "out.json")
-    from_r = json.loads((tmp_path / "out.json").read_text(encoding="utf-8"))
+    from_r = rscript.results("numbers.R pairs", tmp_path, job)
     with lh.Model(model) as loaded, lh.Context(loaded, n_threads=1) as context:
         found = lh.compare_pairs(TEXTS, "Which is angrier?", context, n_pairs=8, seed=3)
         other = lh.compare_pairs(

@@ -37,15 +37,14 @@ def folder(
     """Folder with the quotes and the reports that R wrote."""
     folder = tmp_path_factory.mktemp("quotes")
     job = {"model": str(tiny_path("llama")), "texts": TEXTS}
-    (folder / "job.json").write_text(json.dumps(job), encoding="utf-8")
-    rscript.run("quotes.R", folder / "job.json", folder / "quotes.json")
+    rscript.results("texts.R quotes", folder, job)
     return folder
 
 
 @pytest.fixture(scope="module")
 def quotes(folder: Path) -> dict[str, dict[str, list[Any]]]:
     found: dict[str, dict[str, list[Any]]] = json.loads(
-        (folder / "quotes.json").read_text(encoding="utf-8")
+        (folder / "out.json").read_text(encoding="utf-8")
     )
     return found
 

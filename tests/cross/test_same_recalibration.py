@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING, Any
 
 import llamaherd as lh
@@ -36,9 +35,7 @@ def texts() -> dict[str, list[Any]]:
 
 def test_r_says_what_python_says(tmp_path: Path) -> None:
     columns = texts()
-    (tmp_path / "data.json").write_text(json.dumps(columns), encoding="utf-8")
-    rscript.run_shared("recalibration.R", tmp_path / "data.json", tmp_path / "out.json")
-    from_r = json.loads((tmp_path / "out.json").read_text(encoding="utf-8"))
+    from_r = rscript.results("numbers.R recalibrated", tmp_path, columns)
 
     data = pd.DataFrame(columns)
     gold = lh.gold_sample(data, 120, text="text", label="label", seed=11)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING
 
 import llamaherd as lh
@@ -41,10 +40,7 @@ def test_reports_cross(
         "part": str(tmp_path / "part.json"),
         "of_python": str(tmp_path / "python.html"),
     }
-    (tmp_path / "job.json").write_text(json.dumps(job), encoding="utf-8")
-    rscript.run_shared("telling.R", tmp_path / "job.json", tmp_path / "found.json")
-
-    found = json.loads((tmp_path / "found.json").read_text(encoding="utf-8"))
+    found = rscript.results("texts.R telling", tmp_path, job)
     assert found["same"]
     refused = {name: text.replace("`", "") for name, text in found["refused"].items()}
     assert refused["saved"] == "taken"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING, Any
 
 import llamaherd as lh
@@ -45,9 +44,7 @@ def test_r_says_what_python_says(
         "classify": options,
         "score": {"continuations": CONTINUATIONS},
     }
-    (tmp_path / "job.json").write_text(json.dumps(job), encoding="utf-8")
-    rscript.run_shared("scores.R", tmp_path / "job.json", tmp_path / "scores.json")
-    from_r = json.loads((tmp_path / "scores.json").read_text(encoding="utf-8"))
+    from_r = rscript.results("texts.R scores", tmp_path, job)
 
     with lh.Context(smollm2, n_threads=1) as context:
         labels = dict(zip(READINGS, NAMES, strict=True))

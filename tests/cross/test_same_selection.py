@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING, Any
 
 import llamaherd as lh
@@ -56,9 +55,7 @@ def test_r_says_what_python_says(
         "codes": CODES,
         "sheet": str(tmp_path / "r.csv"),
     }
-    (tmp_path / "job.json").write_text(json.dumps(job), encoding="utf-8")
-    rscript.run_shared("selection.R", tmp_path / "job.json", tmp_path / "out.json")
-    from_r = json.loads((tmp_path / "out.json").read_text(encoding="utf-8"))
+    from_r = rscript.results("numbers.R selection", tmp_path, job)
 
     data = {"text": TEXTS}
     gold = lh.gold_sample(data, 60, text="text", names=["a", "b"], seed=1)

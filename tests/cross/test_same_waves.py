@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING, Any
 
 import llamaherd as lh
@@ -58,10 +57,7 @@ def from_r(
 ) -> dict[str, Any]:
     folder = tmp_path_factory.mktemp("waves")
     columns = data.to_dict(orient="list")
-    (folder / "data.json").write_text(json.dumps(columns), encoding="utf-8")
-    rscript.run_shared("waves.R", folder / "data.json", folder / "out.json")
-    found: dict[str, Any] = json.loads((folder / "out.json").read_text(encoding="utf-8"))
-    return found
+    return rscript.results("numbers.R waves", folder, columns)
 
 
 def samples(data: pd.DataFrame) -> dict[str, lh.GoldSample]:
