@@ -51,10 +51,7 @@ class Argument:
         return Argument(self.name, tuple(steps)).spelled()
 
     def spelled_in_r(self) -> str:
-        """Return the name of the argument in R's notation: `examples$label[3]`.
-
-        Coded examples are a data frame in R, so the field comes before the row.
-        """
+        """Return R's notation, in which the field of an example comes before its row."""
         steps = list(self.place)
         if self.name == "examples":
             for i in range(len(steps) - 1):

@@ -82,10 +82,7 @@ OTHER_NAMES = {
 
 
 def digits(text: str) -> int | None:
-    """Return the number that ASCII digits write; None for any other or longer text.
-
-    Python refuses numbers of many digits with an error of its own.
-    """
+    """Return the number that at most 18 ASCII digits write; None for other texts."""
     is_number = text.isascii() and text.isdigit() and len(text) <= _MOST_DIGITS
     return int(text) if is_number else None
 
@@ -292,10 +289,7 @@ def prompt_list(
     name: str = "prompts",
     single: str | None = None,
 ) -> list[object]:
-    """Return the elements of a list of prompts.
-
-    `single` is advice for a single prompt; None names the function that answers one.
-    """
+    """Return the elements of a list of prompts; `single` is advice for one prompt."""
     is_scalar = getattr(prompts, "shape", None) == ()  # of numpy
     if (
         isinstance(prompts, (str, bytes, Mapping))

@@ -54,11 +54,9 @@ class Idle:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Option:
-    """Everything about an option.
+    """Everything about an option; its default must be declared in normalized form.
 
     Attributes:
-        default: Default; `REQUIRED` if there is none. Defaults are not checked: they must
-            be declared in normalized form.
         doc: Documentation. The first sentence is also the help of flags and fields.
         native: True if the native library receives the value unchanged, under this name.
         flag: Words that the help of a command adds; None if no command has a flag for it.
@@ -129,11 +127,10 @@ def inherited(options: type[Options], name: str, **changes: Any) -> Any:  # noqa
 
 
 class Options:
-    """Base of classes that declare options; instances are immutable.
+    """Base of immutable classes that declare options.
 
-    An instance stores only values that differ from the defaults. It is therefore created
-    in a time that depends on the number of given options only, and equal options have
-    equal stored values.
+    An instance stores only values that differ from the defaults, so that its creation
+    takes a time that depends on the number of given options only.
     """
 
     __slots__ = ("__dict__", "_hash")

@@ -51,20 +51,12 @@ CANCELLED = Failure("not computed: the call ended before", "cancelled")
 
 
 def stored(error: str | None) -> str | None:
-    """Return the text that tables and reports store for a reason.
-
-    The code is not stored. The text for a row that was not computed is the same in all
-    versions.
-    """
+    """Return the text that tables and reports store; that of CANCELLED never changes."""
     return CANCELLED if error == CANCELLED else error
 
 
 def code_of(reason: object) -> str | None:
-    """Return the code of a reason; None if there is no reason.
-
-    Args:
-        reason: A `Failure`, or its text alone, as read from a file.
-    """
+    """Return the code of a `Failure` or its stored text; None if there is no reason."""
     if reason is None:
         return None
     return reason.code if isinstance(reason, Failure) else NO_CODE

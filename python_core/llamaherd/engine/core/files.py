@@ -144,9 +144,8 @@ def write_new(path: Path, content: bytes, *, overwrite: bool = False) -> None:
 def write_whole(path: Path, content: bytes, *, argument: Name | None = None) -> None:
     """Write a file, replacing an existing file only if the new one is complete.
 
-    A link keeps its target's name, and a replaced file keeps its permissions. Two kinds
-    of files are written to directly: devices and pipes, and existing files that cannot be
-    replaced, because of the permissions of their folder or because they are mounted.
+    A link keeps its target's name, a replaced file its permissions. Devices, pipes, and
+    files that their folder or a mount does not let be replaced are written to directly.
     Errors name the argument that named the file.
     """
 
@@ -249,10 +248,7 @@ def _replace_whole(target: Path, write: Callable[[BinaryIO], None]) -> None:
 
 
 def discard(path: Path) -> None:
-    """Remove a file that is no longer needed, if it exists.
-
-    On Windows, a file that a program has open remains; callers remove it later.
-    """
+    """Remove a file, if it exists; on Windows, callers remove an open file later."""
     try:
         path.unlink(missing_ok=True)
     except PermissionError:
@@ -288,12 +284,8 @@ class LockFile:
 def take_lock(path: Path) -> LockFile | None:
     """Lock a file against other processes, and write the process id into it.
 
-    Args:
-        path: Path of the lock file; a symbolic link is not followed.
-
-    Returns:
-        The lock; None if the file system has no locks, the file cannot be created, or
-        it is a file of another program.
+    Returns None if the file system has no locks, the file cannot be created, or it is a
+    symbolic link or a file of another program.
     """
     from filelock import FileLock, Timeout  # noqa: PLC0415 - few programs lock files
 

@@ -17,13 +17,7 @@ PieceKind = Literal["thinking", "answer"]
 
 
 class TokenLogprob(NamedTuple):
-    """Generated token with its log-probability.
-
-    Attributes:
-        logprob: Log-probability, see `Result.logprobs`.
-        top: Log-probabilities of the most likely alternatives, see
-            `Result.top_logprobs`.
-    """
+    """Generated token; see `Result.logprobs` and `Result.top_logprobs`."""
 
     token: int
     logprob: float
@@ -177,14 +171,10 @@ class Output:
     Attributes:
         text: Text that later tokens cannot change.
         n_reused: Number of prompt tokens forked from a held prefix.
-        first_token_s: Seconds from its submission to its first token; 0 if it has no
-            token.
-        scores: float64[n_nodes], log-probabilities of its tree's tokens; None if the
-            request has no tree.
-        n_prompt: Number of tokens of the prompt as an engine elsewhere counted them; None
-            if the request has the tokens.
-        n_generated: Number of generated tokens as an engine elsewhere counted them; None
-            if `tokens` has the tokens.
+        first_token_s: Seconds from its submission to its first token; 0 without a token.
+        scores: float64[n_nodes], log-probabilities of its tree's tokens.
+        n_prompt, n_generated: Numbers of tokens as an engine elsewhere counted them; None
+            if the tokens are known.
     """
 
     finish: Finish
@@ -214,8 +204,8 @@ class Kept:
 
     Attributes:
         tokens: int32[n], the prompt and its answer, usually without the last token.
-        least: Minimum number of first tokens that another request may continue. It
-            equals n if the cells cannot be truncated, as recurrent states.
+        least: Fewest tokens to continue; n for cells that cannot be cut (recurrent
+            states).
     """
 
     tokens: array[int]
@@ -227,9 +217,8 @@ class Piece:
     """New part of a thought or an answer.
 
     Attributes:
-        kind: "thinking" for a part of the thought; `n_bytes` then counts the thought's
-            text, and `n_tokens` is unused.
-        n_bytes: Length of the text so far, in bytes of UTF-8.
+        n_bytes: Length of the thought or the answer so far, in bytes of UTF-8.
+        n_tokens: Number of tokens of the answer so far; unused in a thought.
     """
 
     text: str
@@ -246,8 +235,7 @@ class Counts:
     """Counts of the batches of a call, or of all calls: `lh_stats`.
 
     Attributes:
-        n_lost: Number of times that all recurrent states were lost, including the
-            states of held prefixes.
+        n_lost: Number of times that the recurrent states, held ones too, were lost.
         n_clients: Number of the call's sequences in each batch, summed over all batches.
     """
 

@@ -107,10 +107,7 @@ def percents(share: float, digits: int = 1) -> str:
 
 
 def _enough(value: float, digits: int, whole: int = 1) -> int:
-    """Return how many decimals tell `whole * value` from 0 and from `whole`.
-
-    Numbers below one unit of the last of `digits` decimals are shown to 5%.
-    """
+    """Return the decimals that tell a value from 0 and `whole`, or show it to 5%."""
     size = abs(value)
     gap = min(size, 1 - size)
     if not gap > _ROUNDING or not math.isfinite(size):

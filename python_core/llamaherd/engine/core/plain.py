@@ -33,10 +33,9 @@ _ZONE = re.compile(r"(:\d\d(?:\.\d+)?[+-]\d\d)(\d\d)$")
 
 
 def plain(value: Any) -> Any:  # noqa: ANN401, PLR0911 - of any type
-    """Convert a single value to Python's own type; return containers unchanged.
+    """Convert members of Enums, subclasses, and scalars of numpy and pyarrow.
 
-    Members of Enums that are texts or numbers, other subclasses of str, int, float and
-    bytes, and scalars of numpy and pyarrow become str, int, float, bool and bytes.
+    They become str, int, float, bool and bytes; containers stay unchanged.
     """
     if type(value) in _PLAIN:
         return value
@@ -104,10 +103,9 @@ def json_value(value: Any) -> Any:  # noqa: ANN401, PLR0911 - of any type
 
 
 def cell_text(value: object) -> str:
-    """Return the text of a cell of a table; "" for a missing value.
+    """Return the text that files, prompts and pages show for a cell; "" if it is missing.
 
-    A file, a prompt and a page show the same text: a text unchanged, other values as
-    `json_value` describes them, lists and mappings as JSON.
+    Lists and mappings are JSON, other values as `json_value` describes them.
     """
     if type(value) is str:
         return value

@@ -24,10 +24,9 @@ _SHORTEST_S, _LONGEST_S, _SHARE = 0.1, 60.0, 0.02
 
 
 def say(text: str, stream: TextIO | None = None) -> None:
-    """Print lines to a stream, stderr by default, if it can be written.
+    """Print lines to a stream, stderr by default, if there is one and it can be written.
 
-    A program may have no streams, lose its terminal, or replace a stream by an object
-    that raises any exception. Its work must not end with them.
+    A stream may be closed, or an object of the user's that raises any exception.
     """
     stream = sys.stderr if stream is None else stream
     if stream is None:  # Python has no stream where a program was started without it
@@ -68,11 +67,9 @@ class JobProgress:
 
 
 class Pace:
-    """Intervals between the frames of a bar whose frames all stay.
+    """Intervals between frames that all stay, as in a file or an executed notebook.
 
-    A file, and a notebook that runs without a browser, keep each frame: ten frames per
-    second would be 36,000 in an hour. At this pace the interval grows with the elapsed
-    time, so that an hour has about 400 frames.
+    The interval grows with the time: an hour has 400 frames in place of 36,000.
     """
 
     def __init__(self) -> None:
@@ -102,11 +99,9 @@ class ProgressBar:
         self._started_s = monotonic()
 
     def show(self, progress: JobProgress) -> None:
-        """Redraw the bar.
+        """Redraw the bar, from the start if the count decreases, as it can in downloads.
 
-        The bar restarts if the count decreases, as it can in downloads. If it cannot be
-        drawn, for example because its terminal was closed, it is not drawn any more: the
-        work must not end with its bar.
+        If it cannot be drawn, as on a closed terminal, the work goes on without it.
         """
         if self._is_off:
             return

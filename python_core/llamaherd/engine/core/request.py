@@ -23,9 +23,8 @@ class AbandonedError(BaseException):
 class Preparing:
     """Work on a request before its prompts run, within `with preparing.entered()`.
 
-    All steps of the work ask `check_wanted`: each text that is tokenized, each
-    conversation that is rendered, each constraint that is compiled. A step itself is
-    bounded and is not interrupted.
+    Each text that is tokenized, each conversation that is rendered and each constraint
+    that is compiled asks `check_wanted` first.
     """
 
     def __init__(self) -> None:
@@ -87,8 +86,7 @@ class TokenTree:
 
     Attributes:
         tokens: int32[n_nodes].
-        parents: int32[n_nodes], parent of each node, which has a smaller number than the
-            node; -1 if the parent is the prompt.
+        parents: int32[n_nodes], a smaller number than the node's; -1: the prompt.
         depth: Number of tokens of the longest continuation.
     """
 
@@ -139,10 +137,9 @@ class ThoughtStage:
     """A thought before the answer or the score of a request.
 
     Attributes:
-        budget: Maximum number of tokens that the model writes in the thought, its end
-            marker included.
-        is_open: Whether the prompt ends inside a thought. Otherwise the model may open a
-            thought.
+        budget: Maximum number of tokens of the thought, its end marker included.
+        is_open: Whether the prompt ends inside a thought; the model may open one
+            otherwise.
         after: Tokens that are forced after an `end` that the model generated.
         closing: Tokens that are forced when the budget is spent or the model ends its
             turn inside the thought: a message, `end` and `after`.
@@ -172,18 +169,14 @@ class Request:
 
     Attributes:
         tokens: int32[n], tokens of the whole prompt.
-        max_tokens: Maximum number of tokens to generate; 0 for a prefix, which other
-            requests share. For a score, the depth of its tree.
-        sampling: Settings of the sampler chain. Its `max_tokens`, `stop` and `seed` are
-            replaced by the fields here.
+        max_tokens: 0 for a prefix, which others share; for a score, the depth of its
+            tree.
+        sampling: Settings of the sampler chain, except `max_tokens`, `stop` and `seed`.
         problem: Reason to fail the request without running it; "" without a reason.
-        is_whole: Whether a prefix is a complete prompt, so that its logits must be
-            kept.
-        paths: Token sequences of the choices in `sampling`; None without choices, or if
-            the engine computes the sequences.
+        is_whole: Whether a prefix is a complete prompt, so that its logits must be kept.
+        paths: Tokens of the choices in `sampling`; None if the engine computes them.
         logprobs: Number of alternatives whose log-probabilities are returned for each
-            token; 0 returns only the log-probabilities of the tokens themselves; None
-            returns no log-probabilities.
+            token; 0: of the tokens themselves; None: no log-probabilities.
     """
 
     tokens: array[int]
@@ -233,8 +226,7 @@ _DECISIVE = tuple(item for item in fields(Request) if item.name not in NEUTRAL)
 def decisive(request: Request) -> dict[str, object]:
     """Return the fields that affect the result, without default values.
 
-    The result contains all fields except the fields in `NEUTRAL`. A new field is
-    therefore automatically part of the keys of journals.
+    A new field is automatically one of them, and thus part of the keys of journals.
     """
     values = {item.name: getattr(request, item.name) for item in _DECISIVE}
     return {

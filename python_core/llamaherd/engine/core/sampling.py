@@ -438,9 +438,7 @@ OF_REQUEST = ("max_tokens", "stop", "seed")
 def changed_fields(params: SamplingParams) -> list[str]:
     """Return the names of the fields that differ from the defaults.
 
-    If a penalty is set, `repeat_last_n` is always included. Its default was 0 in an
-    earlier version, so journals of that version have answers without the effect of the
-    penalty.
+    With a penalty, `repeat_last_n` is one: its default was 0 in journals of old versions.
     """
     changed = params.changed()
     is_window = params.has_penalty and "repeat_last_n" not in changed

@@ -67,13 +67,7 @@ def columns(
 
 
 def of_kind(values: Sequence[object], kind: str) -> Any:  # noqa: ANN401 - of pandas
-    """Return a pandas column whose type depends only on its kind, not on its values.
-
-    Args:
-        values: Parsed JSON; None where a value is missing.
-        kind: "string", "integer", "number" or "boolean". Columns of other kinds hold any
-            objects.
-    """
+    """Return a pandas column of parsed JSON whose type depends only on its kind."""
     import pandas as pd  # noqa: PLC0415 - optional dependency
 
     kinds: dict[str, tuple[tuple[type, ...], Any]] = {

@@ -70,13 +70,7 @@ _NAMES = tuple(field.name for field in fields(Thinking))
 
 
 def checked_thinking(name: Name, value: object) -> ThinkingWanted:
-    """Normalize the argument `thinking`.
-
-    Args:
-        value: None for the model's default, False for no thought, True for at most
-            `DEFAULT_BUDGET` tokens, a number for at most this many tokens, a `Thinking`,
-            or a mapping of its fields.
-    """
+    """Normalize the argument `thinking`; None is the model's default."""
     if value is None or isinstance(value, Thinking):
         return value
     if isinstance(value, bool):

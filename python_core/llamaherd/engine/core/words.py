@@ -22,25 +22,16 @@ OF_LANGUAGES = " of Python or R"  # for functions that commands and servers lack
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LanguageTerms:
-    """Words of one language.
-
-    An attribute without a default names something that each language writes in its own
-    way. The others are about the command `llamaherd`, or advice to its user.
+    """Words of one language; defaults are of the command line and of Python.
 
     Attributes:
-        chat: Setting that formats prompts as chats.
-        thinking: Settings of a thought, with their article.
-        markers: Settings of a thought with markers that the caller gives.
         frame: A table of data in memory, without an article.
         truth: The two values of a flag.
         missing: The value of a cell without a value.
         many: Several values in an argument, with an article.
-        categories: Advice to declare the values of a column.
-        functions: Pairs of the name of a function, and of what does its work here, if
-            this differs.
+        functions: Pairs of the name of a function, and of what does its work here.
         elsewhere: Words after a function that nothing here does the work of.
-        fetch: Advice to download a model: the words before the name of the model.
-        fetched: The words of this advice after the name of the model.
+        fetch, fetched: Advice to download a model, before and after the model's name.
         memory: Setting of the memory of a server's models.
         names: Advice about a name that a server of one model does not know.
     """

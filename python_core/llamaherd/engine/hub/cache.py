@@ -67,10 +67,7 @@ def cache_folder(cache_dir: str | os.PathLike[str] | None) -> Path:
 
 
 def hub_cache() -> Path:
-    """Return the cache folder of huggingface_hub.
-
-    The package reads these variables only once, when it is imported.
-    """
+    """Return the cache folder of huggingface_hub, which reads the variables only once."""
     named = os.environ.get("HF_HUB_CACHE") or os.environ.get("HUGGINGFACE_HUB_CACHE")
     if named:
         return Path(named).expanduser()

@@ -65,8 +65,7 @@ class FileRequest:
     """A file to download.
 
     Attributes:
-        source: Source in the record beside the file.
-        note: Further entries of the record.
+        source, note: Source, and further entries, of the record beside the file.
         token: Access token, sent only to the host of `url`.
         size_bytes: Expected size; None uses the size that the server states.
         is_whole: Whether the size is compared with the memory, as for a whole model.

@@ -50,10 +50,7 @@ class FetchProgress(JobProgress):
 
 
 class FetchMeter:
-    """Records the progress and the messages of a download, and reports them.
-
-    Any thread may set `is_cancelled`; the download then ends after its current block.
-    """
+    """Progress and messages of a download; any thread may set `is_cancelled`."""
 
     def __init__(self, option: ProgressOption = False) -> None:
         check_option(option)

@@ -123,11 +123,7 @@ def available_bytes(check_memory: bool) -> int | None:
 def choose(
     source: str, there: Sequence[Offer], wanted: str | None, available: int | None
 ) -> Offer:
-    """Return the model to use.
-
-    Args:
-        wanted: A quantization or the name of a file; None for the best model that fits.
-    """
+    """Return the model with a quantization or file name; None: the best that fits."""
     if not there:
         raise ModelLoadError(
             f"{source} has no GGUF files; look for a repository whose name ends in -GGUF"

@@ -167,10 +167,7 @@ def _hub_files(
 
 
 def _is_of(target: Path, file: RemoteFile, commit: str, source: str) -> bool:
-    """Return whether a local file equals the hub's file of this commit.
-
-    Two names on the hub can have one name on this machine, see `cache.safe_name`.
-    """
+    """Return whether a local file is the hub's of this commit; names may be shared."""
     note = cache.note_of(target)
     if file.sha256 is not None and "sha256" in note:
         return bool(note["sha256"] == file.sha256)

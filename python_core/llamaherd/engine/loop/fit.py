@@ -29,11 +29,9 @@ def fit(
     groups: Sequence[Group],
     choice: LayoutChoice,
 ) -> Runner:
-    """Return a runner in which the new groups fit.
+    """Return a runner in which the new groups fit, in a larger cache if needed (0036).
 
-    Groups that fit are added at once. Otherwise all running requests are paused and
-    continue in a KV cache of another size (docs/decisions/0036). Sequences become shorter
-    only if their last such change delays no request any more, see `Delayed`.
+    Sequences become shorter only if their last such change delays no request any more.
     """
     if runner is None:
         plan = _plan(sizing, groups, MAX_HOLD)
@@ -95,8 +93,8 @@ def change_layout(sizing: NativeSizing, runner: Runner, choice: LayoutChoice) ->
     """Change the layout of a cache in use if the other layout suits better.
 
     Answers that continue a shared prefix end first, because otherwise the prefix would
-    be computed again for each of them. Meanwhile no request starts. The cache keeps its
-    layout while such an answer may be long, and while a call uses the layout.
+    be computed again for each of them. The cache keeps its layout while such an answer
+    may be long, and while a call uses the layout.
     """
     was_draining, runner.is_draining = runner.is_draining, False
     if not runner.groups or not (runner.groups.are_single or choice.is_own_pool):
@@ -213,8 +211,7 @@ def _for_both(sizing: NativeSizing, now: Plan, plan: Plan) -> Plan:
     """Return a plan that serves the work of two plans, or else the new plan.
 
     Otherwise calls of few long and of many short prompts, in turns, would create a new
-    cache each time, and lose what is kept. The new plan is returned if memory does not
-    suffice for both, if both need many times the cells of each, or if the layouts differ.
+    cache each time, and lose what is kept.
     """
     if now.kv_layout != plan.kv_layout:
         return plan
@@ -237,11 +234,10 @@ def _for_both(sizing: NativeSizing, now: Plan, plan: Plan) -> Plan:
 
 
 def _can_wait(runner: Runner, groups: Sequence[Group]) -> bool:
-    """Return whether calls run in the current cache, and its change waits.
+    """Return whether calls run in the current cache, so that it keeps its prefixes.
 
-    A change loses the prefix that a call continues. It is made when the calls that would
-    have run faster in another cache have needed as many cells, beside the prefixes that
-    their prompts share, as this prefix has.
+    It changes when the waiting calls have needed as many cells, beside the prefixes that
+    their prompts share, as the prefix that a call continues has.
     """
     if _longest(groups) > runner.plan.n_ctx_seq - runner.plan.n_spare:
         return False

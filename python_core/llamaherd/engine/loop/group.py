@@ -92,21 +92,19 @@ class Group:
 
     Args:
         tree: Tree of the shared prefixes; None if the tree is not computed yet.
-        n_again: For a single prompt, number of its first tokens that later prompts will
-            share. The KV cells of these tokens are kept.
+        n_again: For a single prompt, number of its first tokens whose cells are kept,
+            because later prompts will share them.
 
     Attributes:
-        is_alone: Whether the group has a single prompt, for one or several answers. The
-            layout of the cells then follows the latest prompts.
+        is_alone: Whether the group has one prompt; the latest such prompts set the
+            layout.
         is_stopping: Whether the remaining requests of the group must not start.
         is_over: Whether `on_end` of the listener was called, or is being called.
         needs: Number of KV cells of each request with its thought and answer.
-        worker: Thread of the loop that received the group; None before `hand_in`. If
-            this thread dies for lack of memory, a later thread of the loop does not
-            answer the group, except if the group was still in the queue.
+        worker: Thread that received the group; None before `hand_in`. If it dies for lack
+            of memory, a later thread answers the group only if it was still in the queue.
         plan: Plan of the context; None before the loop accepts the group.
-        n_fallbacks: Number of the group's batches that were refused because of their
-            content.
+        n_fallbacks: Number of the group's batches that were refused for their content.
     """
 
     def __init__(

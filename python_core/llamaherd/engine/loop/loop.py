@@ -77,10 +77,7 @@ class Loop(ThreadedLoop):
         )
 
     def watched_counts(self) -> Counts:
-        """Return recent counts of the engine.
-
-        The loop updates them for some seconds after a call; the first may be outdated.
-        """
+        """Return counts of the engine, updated for some seconds after a call."""
         self._counted_until = monotonic() + _WATCHED_S
         return self._counts
 

@@ -23,10 +23,8 @@ _EACH_STEP_MS = 1
 class OpenGroups:
     """Groups of a runner that have not ended, by number.
 
-    A turn of the loop, or the cancellation of a group, looks at no other group: with
-    100,000 groups of single prompts, the loop would otherwise be busy with looking.
-
-    The loop's thread adds and removes groups; any thread may read, and call `will_end`.
+    No turn of the loop looks at all of them: there may be 100,000. The loop's thread adds
+    and removes groups; any thread may read, and call `will_end`.
     """
 
     def __init__(self) -> None:
@@ -135,11 +133,9 @@ class WatchedAnswers:
 class Delayed:
     """Clients that the last optional change of the cache has interrupted.
 
-    A change is optional if it makes the sequences shorter, or changes the layout. All
-    running clients are interrupted, and may be computed again. Before the next optional
-    change, each of these clients must end, and each prefix must be continued by one of
-    its children. Otherwise requests of different lengths, which arrive again and again,
-    could delay a client forever.
+    Before the next one (shorter sequences, another layout), each of them must end, and
+    each prefix be continued by a child. Otherwise requests of different lengths, which
+    arrive again and again, could delay a client forever.
     """
 
     def __init__(self) -> None:

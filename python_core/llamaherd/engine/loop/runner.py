@@ -41,10 +41,7 @@ if TYPE_CHECKING:
 class Runner:
     """Runner of groups of requests on one engine. Only one thread at a time may use it.
 
-    Attributes:
-        is_draining: Whether no client starts, so that the running clients end.
-        n_waited: Number of cells of the calls for which the cache was not changed because
-            of held prefixes.
+    `n_waited` counts cells of calls for which the cache kept its layout and prefixes.
     """
 
     def __init__(
@@ -208,10 +205,7 @@ class Runner:
     # ---- sizes ----
 
     def resize(self, plan: Plan) -> None:
-        """Continue all requests in a cache of another size.
-
-        Held prefixes and kept prompts move to it if it covers the old one.
-        """
+        """Continue all requests, and what a covering cache can keep, in another size."""
         running = self._scheduler.running
         if plan.kv_layout != self.plan.kv_layout or self.plan.shrinks_to(plan):
             paused, needed = self._scheduler.paused_clients, self._cache.needed
@@ -276,10 +270,7 @@ class Runner:
             self._look_for_lost_states()
 
     def _look_for_lost_states(self) -> None:
-        """Compute held prefixes again whose recurrent states a failed batch has lost.
-
-        Otherwise each prompt that continues such a prefix would compute all its tokens.
-        """
+        """Compute held prefixes again whose recurrent states a failed batch has lost."""
         n_lost = self.engine.counts().n_lost
         if n_lost > self._n_lost:
             self._n_lost = n_lost

@@ -39,12 +39,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Work:
-    """Work for which a context is planned.
-
-    Attributes:
-        needs: KV cells of each prompt together with its answer.
-        n_shared: Number of tokens of the prefix that all prompts share.
-    """
+    """Work for which a context is planned: KV cells of each prompt with its answer."""
 
     needs: Sequence[int]
     n_prefixes: int = 0
@@ -80,10 +75,7 @@ def fixed_memory(
 
 
 class NativeSizing:
-    """Plans and creates engines of a model, which only they keep alive.
-
-    `n_sharing` contexts share the memory equally.
-    """
+    """Plans and creates a model's engines, for which `n_sharing` share the memory."""
 
     def __init__(
         self,
@@ -116,13 +108,10 @@ class NativeSizing:
         self._memory_bytes = device.available_memory()
 
     def limit(self, n_bytes: int) -> int:
-        """Limit a cache and its buffers to some bytes, unless the user fixed `n_ctx`.
+        """Limit cache and buffers, unless `n_ctx` is fixed; return the limit in bytes.
 
-        A cache has at least the smallest size that libllama allows, even if this size
-        exceeds the limit together with the buffers.
-
-        Returns:
-            Maximum memory of the cache and its buffers in bytes.
+        A cache has at least the smallest size that libllama allows, even beyond the
+        limit.
         """
         cell, buffers = self._bytes_per_cell, self._buffers
         fixed = fixed_memory(
@@ -215,22 +204,17 @@ class _Arrival:
 
 
 class LayoutChoice:
-    """Chooses the layout of KV cells for single prompts.
+    """Chooses the layout of KV cells for single prompts (docs/decisions/0048).
 
     A pool of cells for all prompts ("unified") is chosen if many of the latest prompts
     ran at once and continue one long prefix, and if their separate texts need few cells
-    (the rule for the prompts of a call, see `memory.plan`). The layout returns to
-    "per_sequence" when several of the latest prompts ran at once and the cells of their
-    separate texts exceed twice the share of this rule. A change costs a new native
-    context and the held prefixes. Therefore the number of prompts before the next pool is
-    doubled after each pool, from 32 up to 1,024. After a pool that 1,024 prompts used,
-    this number is 32 again.
+    (the rule of `memory.plan` for calls). The layout returns to "per_sequence" when
+    several of the latest prompts ran at once and the cells of their separate texts exceed
+    twice the share of this rule. A change costs a new native context and the held
+    prefixes, so each pool doubles the number of prompts before the next one, from 32 up
+    to 1,024; after a pool that 1,024 prompts used, it is 32 again.
 
-    See docs/decisions/0048.
-
-    Attributes:
-        is_own_pool: Whether the current layout is a pool that was chosen for single
-            prompts, not for a call.
+    `is_own_pool`: the current layout is a pool that was chosen here, not for a call.
     """
 
     def __init__(self) -> None:

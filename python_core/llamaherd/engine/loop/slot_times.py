@@ -62,10 +62,9 @@ class _Running:
 
 
 class SlotWatch:
-    """Measures the slots of an engine. Only the thread of the loop may use it.
+    """Measures the slots of an engine, for display; only the loop's thread may use it.
 
-    Requests get the free slot with the lowest number; a paused request leaves its slot.
-    The numbers are for display only: sequence ids of libllama differ from them.
+    Requests get the free slot with the lowest number, and leave it when they are paused.
     """
 
     def __init__(

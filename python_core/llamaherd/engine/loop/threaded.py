@@ -71,8 +71,7 @@ class ThreadedLoop(ABC):
     def why_lost(self, group: Group) -> MemoryError | None:
         """Return the error of a group whose thread has ended; None if the thread runs.
 
-        A thread that ends regularly has ended all its groups before. The listener of the
-        group therefore never learns the end if it does not know it after this call.
+        If the listener of the group does not know its end after this call, it never will.
         """
         worker = group.worker
         if worker is None or not worker.is_over:
@@ -108,10 +107,7 @@ class ThreadedLoop(ABC):
     def wait_for(
         self, is_done: Event, group: Group, timeout_s: float | None = None
     ) -> bool:
-        """Wait for an event that a listener sets; return whether it is set.
-
-        Raises MemoryError if the thread that received the group died.
-        """
+        """Wait for an event; raise MemoryError if the group's thread died before."""
         if not is_done.is_set():
             check_may_wait()
         while not is_done.is_set():
@@ -131,9 +127,8 @@ class ThreadedLoop(ABC):
     def settle(self) -> None:
         """Wait until the thread has ended; return at once if it has work.
 
-        R forks without Python's knowledge. A thread that waits for Python's lock at
-        that moment does not exist in the child process. The child would wait forever
-        for this thread to take the lock.
+        R forks without Python's knowledge: a child would wait forever for a thread that
+        waits for Python's lock at that moment.
         """
         if self._worker is not None and get_ident() != self._thread:
             self._worker.join(unless=lambda: bool(self._every()))

@@ -91,10 +91,7 @@ def _run_in_thread(
 def wait_for(
     is_done: Event, timeout_s: float | None, worker: Worker | None = None
 ) -> bool:
-    """Wait for work in short intervals, so that Ctrl-C is noticed.
-
-    Returns whether the work is over, as it is if its worker has died.
-    """
+    """Wait in short intervals, for Ctrl-C; return whether all is over."""
     end = None if timeout_s is None else monotonic() + timeout_s
     while not is_done.is_set():
         # In a forked child process the event of a parent's thread is never set.

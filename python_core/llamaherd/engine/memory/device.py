@@ -36,11 +36,9 @@ class Device:
     """Memory that holds layers or a KV cache, and the cost of a step.
 
     Attributes:
-        placement: GPUs that hold the layers.
         gpu_share: Share of the layers in GPU memory, from 0 to 1.
         n_rows: Number of rows of a batch that are computed together.
-        auto_slots: Maximum number of prompts that run at once; used if the user fixed
-            no number.
+        auto_slots: Maximum number of prompts at once, if the user fixed none.
     """
 
     placement: Placement
@@ -49,11 +47,10 @@ class Device:
     auto_slots: int
 
     def available_memory(self) -> int:
-        """Return the size in bytes of the largest cache that fits into the free memory.
+        """Return the bytes of the largest cache that fits into the free memory.
 
-        If host and GPU each hold a part of the cache, the memory that fills up first
-        sets the limit. If the GPU shares the processor's memory, the whole cache also
-        has to fit into that memory.
+        The memory of host or GPU that fills up first limits a cache in both; a cache in
+        the memory that both share has to fit as a whole.
         """
         return self._largest(
             hardware.available_memory, lambda: free_gpu_memory(self.placement)
@@ -83,10 +80,7 @@ class Device:
 
 
 def device_of(placement: Placement, n_layer: int, *, offload_kqv: bool = True) -> Device:
-    """Return the device of the KV cache of a model with that many layers.
-
-    The output counts as one more layer, the first to be placed on the GPU.
-    """
+    """Return the device of a KV cache; the output is a layer, too, the first on a GPU."""
     n_gpu = placement.n_gpu_layers
     n_layers = n_layer if n_gpu < 0 else min(max(0, n_gpu - 1), n_layer)
     on_gpu = n_gpu != 0 and shim.supports_gpu()
@@ -141,8 +135,7 @@ def _of_gpus(placement: Placement, memory: Callable[[GpuMemory], int]) -> int:
 def memory_of_model(placement: Placement) -> int:
     """Return the memory in bytes that the tensors of a model may take at most.
 
-    Tensors in GPU memory use no host memory. If host and GPU each hold a part of the
-    layers, the limit is the sum of both memories, unless they are the same memory.
+    Tensors in GPU memory use no host memory; layers in both may fill both.
     """
     host = hardware.available_memory()
     if placement.n_gpu_layers == 0 or not shim.supports_gpu():

@@ -31,10 +31,9 @@ _LEAST_SHARE = 8
 def bytes_per_cell(
     metadata: Mapping[str, str], info: ModelInfo, type_k: str, type_v: str
 ) -> int:
-    """Return the size of one token in the KV cache of all layers in bytes, at least 1.
+    """Return the bytes of one token in the KV cache of all layers, at least 1.
 
-    This is an upper bound for models with sliding-window attention or some recurrent
-    layers. A model with only recurrent layers has no KV cache.
+    An upper bound for models with sliding windows or some recurrent layers.
     """
     if info.is_recurrent:
         return 1
@@ -52,11 +51,9 @@ def bytes_per_cell(
 def least_bytes_per_cell(
     metadata: Mapping[str, str], info: ModelInfo, type_k: str, type_v: str
 ) -> int:
-    """Return a lower bound of the size of one token in the KV cache in bytes.
+    """Return a lower bound of `bytes_per_cell`, whose arguments it takes.
 
-    Layers with sliding-window attention and recurrent layers store few tokens or none,
-    and layers may have different numbers of heads. Takes the arguments of
-    `bytes_per_cell`.
+    Layers with sliding windows and recurrent layers store few tokens or none.
     """
     whole = bytes_per_cell(metadata, info, type_k, type_v)
     architecture = metadata.get("general.architecture", "")
@@ -69,10 +66,7 @@ def least_bytes_per_cell(
 
 
 def bytes_per_sequence(metadata: Mapping[str, str], info: ModelInfo) -> int:
-    """Return the size in bytes of one sequence's recurrent states; 0 without states.
-
-    The size does not depend on the length of the sequence. For hybrid models the size
-    is an upper bound, because all layers are counted as recurrent.
+    """Return the bytes of one sequence's recurrent states; an upper bound for hybrids.
 
     Source: `llama_hparams::n_embd_r` and `n_embd_s`, for Mamba, RWKV and LFM2 layers.
     """

@@ -111,21 +111,18 @@ def make_plan(
     bytes_per_sequence: int = 0,
     memory_bytes: int,
 ) -> Plan:
-    """Plan the sizes of a context for a call.
+    """Plan the sizes of a context for a call (docs/decisions/0009 and 0018).
 
-    Every sequence gets its own cells, as many as the longest prompt with its answer.
-    Attention then costs less, and an answer does not depend on other prompts. If memory
-    does not suffice for all prompts at once, fewer prompts run at once. Prompts that
-    consist mostly of a common prefix share a single pool, which stores and reads the
-    prefix only once. See docs/decisions/0009 and 0018.
+    Every sequence gets its own cells, as many as the longest prompt with its answer:
+    attention costs less, and no answer depends on other prompts. If memory does not
+    suffice, fewer prompts run at once. Prompts that consist mostly of a common prefix
+    share a single pool, which stores and reads the prefix only once.
 
     Args:
-        needs: Number of cells of each prompt with its answer, at most the training
-            context of the model.
+        needs: Cells of each prompt with its answer, at most the model's training context.
         n_batch: Maximum number of tokens, and thus of sequences, in one llama_decode.
-        n_rows: Number of rows of a batch that are computed together; fewer rows cost
-            the same.
-        auto_slots: Maximum number of prompts at once; used if the user fixed no number.
+        n_rows: Number of rows of a batch that are computed together.
+        auto_slots: Maximum number of prompts at once, if the user fixed none.
     """
     most = sizes.n_seq_max or min(
         _even_slots(len(needs), n_rows, auto_slots), n_batch - MAX_HOLD

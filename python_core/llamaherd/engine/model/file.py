@@ -60,10 +60,7 @@ class ModelFile:
         self._sha256 = sha256
 
     def sha256(self, is_cancelled: Callable[[], bool] = lambda: False) -> bytes | None:
-        """Return the SHA-256 of the file; for several files, the SHA-256 of their hashes.
-
-        It takes about a second per GB. `is_cancelled` is called after each block.
-        """
+        """Return the SHA-256 of the file, or of hashes of several; 1 s per GB."""
         if self._sha256 is None:
             hashes = []
             for path in self._paths:
@@ -170,10 +167,7 @@ def checked_path(name: Name, path: object) -> Path:
 def content_of(
     file: ModelFile | None, loras: Sequence[Lora]
 ) -> tuple[str, list[tuple[str, float]]] | None:
-    """Return hashes and scales that identify a model with its adapters on any machine.
-
-    None if a file was changed or removed after it was loaded.
-    """
+    """Return hashes and scales of a model with adapters; None if a file was changed."""
     used = [lora for lora in loras if lora.scale]
     names: list[str] = []
     for part in (file, *(lora.file for lora in used)):

@@ -168,10 +168,9 @@ def check_llama(llama: object) -> None:
 
 
 def share_log() -> None:
-    """Take libllama's log from llama_cpp, and pass lines on until the process ends.
+    """Pass libllama's log on until the process ends.
 
-    llama_cpp's callback is Python code, which must not run while the interpreter exits
-    and frees contexts.
+    llama_cpp's callback is Python code, which must not run in an interpreter that exits.
     """
     shim.backend_init(chain=True)
     _stop_sharing_at_exit()

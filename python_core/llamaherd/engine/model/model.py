@@ -50,8 +50,7 @@ _SLICE_S = 0.05  # an unlimited wait would ignore Ctrl-C on some platforms
 class InUse:
     """Counter of the threads inside an object: `with in_use: ...`.
 
-    A user enters and then checks that the object is open. A thread that closes the
-    object marks it first and then waits.
+    A user enters before it checks that the object is open; close() marks, then waits.
     """
 
     def __init__(self) -> None:

@@ -224,10 +224,7 @@ class Joiner:
     # ---- internal ----
 
     def _behind(self, tokens: array[int], text: str) -> array[int]:
-        """Tokenize a text after other tokens.
-
-        A tokenizer that adds a space before a text adds it also after a special token.
-        """
+        """Tokenize a text after tokens; a space is added after a special one, too."""
         with self._model.using() as handle:
             if not tokens or vocabulary.is_special(handle, tokens[-1]):
                 return vocabulary.tokenize(
@@ -285,11 +282,9 @@ class Joiner:
     def _tail(self, prompt: str, tokens: array[int], *, parses: bool) -> _Tail | None:
         """Return an end of a prompt that can be tokenized alone; None if none is found.
 
-        The returned text begins with a special token, or at a word so far before the end
-        of the prompt that no token joined with a continuation can reach the word. The
-        tokens of the returned text are the last tokens of the prompt. If such a text is
-        found, a long prompt need not be tokenized again for each of many labels, which
-        would take longer than computing the labels.
+        It begins with a special token, or at a word that no token joined with a
+        continuation can reach. So a long prompt is not tokenized again for each of many
+        labels.
         """
         for start in self._starts(prompt, tokens, parses=parses):
             text = prompt[start:]

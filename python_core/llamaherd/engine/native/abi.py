@@ -49,9 +49,7 @@ def libllama_path(folder: Path) -> Path:
 def preload(folder: Path) -> None:
     """Load the libllama that the shim and `llama_cpp` share.
 
-    Without this call, the linker may find a second copy of the library, which cannot
-    share models and contexts with the first copy. After this call, every later request
-    for the library finds the loaded copy.
+    Otherwise the linker may find a second copy, which cannot share models and contexts.
     """
     if sys.platform == "win32":
         os.add_dll_directory(str(folder))
@@ -107,10 +105,7 @@ def check_shim(loaded: int, compiled: int) -> None:
 
 
 def check_library(loaded_commit: str, built_commit: str, default_n_batch: int) -> None:
-    """Compare the loaded library with the headers used in the build.
-
-    `default_n_batch` is 2048 if the struct has the layout of the header.
-    """
+    """Compare the loaded library with the headers; 2048 shows the struct's layout."""
     if skipped():
         return
     if not loaded_commit.startswith(built_commit):

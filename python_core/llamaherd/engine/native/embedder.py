@@ -22,10 +22,9 @@ POOLING: dict[Pooling, int] = {
 
 
 class NativeEmbedder:
-    """A llama_context that computes embeddings.
+    """A llama_context for embeddings, of `n_at_once` threads.
 
-    `n_batch` tokens of a non-causal model are a whole run. `n_at_once` threads may run at
-    once. `is_whole`: no run has failed, and `abort` was not called.
+    A run of a non-causal model has at most `n_batch` tokens. `is_whole`: none has failed.
     """
 
     n_at_once = 1

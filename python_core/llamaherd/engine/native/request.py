@@ -147,10 +147,7 @@ def native_sampling(
 
 
 def native_thinking(thought: ThoughtStage, sampling: CData) -> tuple[CData, list[CData]]:
-    """Return an `lh_thinking`, and the memory to which it points.
-
-    Settings of the sampler are not changed: other requests use them with other seeds.
-    """
+    """Return an `lh_thinking` with the memory to which it points."""
     native = sized("lh_thinking")
     settings = ffi.new("lh_sampling_params *", sampling[0])
     settings.seed = thought.seed

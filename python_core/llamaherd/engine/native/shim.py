@@ -98,14 +98,10 @@ _held: dict[ref[object], tuple[object, ...]] = {}
 def owned(owner: object, kind: str, native: CData, *others: object) -> CData:
     """Keep an object and others alive until `owner` is freed, then free them in order.
 
-    `ffi.gc` does not suffice: within a garbage cycle, Python calls destructors in any
-    order, even for objects that other objects in the cycle still use. At interpreter
-    exit the order is undefined for the objects here as well; native objects therefore
-    keep their model alive themselves. This function runs no Python code, so that Ctrl-C
-    cannot interrupt it.
-
-    Returns:
-        A pointer to the object that does not keep it alive.
+    Returns a pointer that does not keep it alive. `ffi.gc` does not suffice: in a garbage
+    cycle, and at interpreter exit, Python calls destructors in any order; native objects
+    therefore keep their model alive. No Python code runs here that Ctrl-C could
+    interrupt.
     """
     _held[ref(owner, _held.pop)] = (*others, native)
     return ffi.cast(f"{kind} *", native)
@@ -185,15 +181,10 @@ def min_prefix_tokens(n_cells: int) -> int:
 def prefix_tree(
     tokens: array[int], offsets: array[int], min_tokens: int
 ) -> tuple[list[int], list[int], list[int], list[int], list[int]]:
-    """Call `lh_prefix_tree`.
+    """Call `lh_prefix_tree` on int32 tokens[offsets[-1]], int64 offsets[n_prompts + 1].
 
-    Args:
-        tokens: int32[offsets[-1]], the concatenated prompts.
-        offsets: int64[n_prompts + 1], start of each prompt in `tokens`.
-
-    Returns:
-        Arrays order and node_of, each [n_prompts]; parent, length and prompt, each
-        [n_nodes].
+    Returns arrays order and node_of, each [n_prompts]; parent, length and prompt, each
+    [n_nodes].
     """
     n = len(offsets) - 1
     order, node_of, parent, length, prompt = (ffi.new("int32_t[]", n) for _ in range(5))

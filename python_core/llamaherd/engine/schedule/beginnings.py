@@ -27,11 +27,9 @@ _GAIN_TO_LOSS = 1 / 4
 class KeptAnswers:
     """Prompts that have ended and keep their cells in their slots, least recent first.
 
-    In a loop of single calls, and in a conversation, the next prompt starts with tokens
-    of the last prompt and its answer. It takes over the cells: nothing is copied, and
-    only the other tokens are computed. A prefix copies the cells. A kept prompt is
-    evicted before anything else, when another prompt needs its slot or its cells, or runs
-    at the same time.
+    In a loop of single calls, and in a conversation, the next prompt takes over the cells
+    of the last one and its answer; nothing is copied. A kept prompt is evicted before
+    anything else, when another prompt needs its slot or cells, or runs at the same time.
     """
 
     def __init__(self) -> None:
@@ -61,10 +59,8 @@ class KeptAnswers:
     ) -> Continued | None:
         """Return the kept prompt to continue; None to continue a held prefix or nothing.
 
-        Args:
-            tokens: int32[n], the prompt or prefix. Its last token is computed.
-            is_prefix: Whether a prefix will hold the tokens. Otherwise the kept prompt
-                loses its other tokens, so it is continued only if this is worth it.
+        The last of the tokens, int32[n], is computed. If no prefix will hold them, the
+        kept prompt loses its other tokens, so it is continued only if this is worth it.
         """
         best: Continued | None = None
         for client, kept in self._kept.items():
@@ -109,9 +105,7 @@ class KeptAnswers:
     ) -> list[tuple[Client, int]]:
         """Evict the kept prompts that are in the way of a client that starts.
 
-        Args:
-            is_alone: Whether no other client runs. Otherwise kept prompts between the
-                running ones would divide their batches.
+        If other clients run, kept prompts between them would divide their batches.
         """
         evicted: list[tuple[Client, int]] = []
         while True:
@@ -124,14 +118,10 @@ class KeptAnswers:
             evicted.append(victim)
 
     def evict(self, *, even_used: bool = True) -> tuple[Client, int] | None:
-        """Remove a kept prompt, the least recent first; None if there is none.
+        """Remove the least recent kept prompt; return it and the number of its own cells.
 
-        Args:
-            even_used: Whether to evict a prompt that a waiting client would continue, if
-                there is no other.
-
-        Returns:
-            The client, which the engine must release, and the number of its own cells.
+        The engine must release it. `even_used`: also one that a waiting client would
+        continue.
         """
         free = (client for client in self._kept if client not in self._users)
         client = next(free, next(iter(self._kept), None) if even_used else None)
@@ -157,14 +147,9 @@ def with_beginnings(
 
     Each root of the tree, and each prompt without a prefix, continues the longest known
     beginning. If the call has a single root and an earlier prompt shares a longer
-    beginning, that beginning is held, because later prompts may share it, too. A single
-    prompt that continues an earlier one, as in a conversation, is held as a whole.
-
-    Args:
-        tree: Prefix tree of the call, of at most the maximum depth. Its own prefixes take
-            precedence: no beginning is added to a tree that has the maximum depth.
-        n_again: For a single prompt, number of leading tokens that later prompts will
-            share. The KV cells of these tokens are held.
+    beginning, that is held, because later prompts may share it, too. A single prompt that
+    continues an earlier one, as in a conversation, is held as a whole, another one up to
+    `n_again`. A tree of the maximum depth gets no beginning.
     """
     roots = tree.roots
     room = max_depth - max(tree.depth, default=0)

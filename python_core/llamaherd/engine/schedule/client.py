@@ -41,24 +41,18 @@ class Client:
     """A request in the scheduler: a prompt, or a prefix that prompts share.
 
     Attributes:
-        call: Number of the call of the client; for a prefix, of the call that computes
-            it.
+        call: Number of the call of the client, or of the call that computes a prefix.
         index: Index of the prompt in its call; -1 for a prefix.
-        parent: Prefix that the client continues; None if it starts from an empty
-            sequence.
+        parent: Prefix that the client continues; None if it starts from nothing.
         rank: Position in the order in which the clients of its call start.
-        n_levels: For a prefix, length of the longest chain of nested prefixes that starts
-            with it.
-        dependents: For a prefix, children that cannot start before the prefix is held, in
-            order. The values have no meaning.
-        claims: For a prefix, heap of its dependents: the first one belongs to the call
-            that should compute the prefix. Entries may be outdated.
-        is_cached: For a prefix, whether the prefix stays in the cache when no client
-            needs it.
-        continued: Ended prompt whose first tokens this prompt continues, instead of a
-            prefix; None without one.
-        age: Number of clients admitted before this client; -1 until this client is
-            admitted.
+        n_levels: Length of the longest chain of nested prefixes that starts with a
+            prefix.
+        dependents: Children that cannot start before a prefix is held, in order.
+        claims: Heap of dependents, perhaps outdated: the first one belongs to the call
+            that should compute the prefix.
+        is_cached: Whether a prefix stays in the cache when no client needs it.
+        continued: Ended prompt that this prompt continues, instead of a prefix.
+        age: Number of clients admitted before this client; -1 until it is admitted.
         n_saved: Number of KV cells that the client had when it was paused.
     """
 
@@ -107,11 +101,7 @@ class Client:
 
     @property
     def depth(self) -> int:
-        """Number of free hold slots that a prefix needs before it can start.
-
-        A held prefix needs only its own slot, because its ancestors may be evicted.
-        Before the prefix is held, each ancestor that is not held needs a slot as well.
-        """
+        """Number of hold slots that it needs: its own, one for each ancestor not held."""
         prefix, depth = self, 1
         while prefix.state is not State.HELD and prefix.parent is not None:
             prefix = prefix.parent
@@ -149,8 +139,7 @@ class Client:
     def source(self) -> tuple[Client | None, int]:
         """Return what a client continues, and the number of tokens to continue.
 
-        It is an ended prompt, or the longest held prefix, or None. A paused client
-        continues its own tokens.
+        It is an ended prompt, the longest held prefix, or None; after a pause, itself.
         """
         if self.continued is not None:
             return self.continued

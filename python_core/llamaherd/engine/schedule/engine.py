@@ -24,10 +24,10 @@ class Limits:
     """Capacity of an engine.
 
     Attributes:
-        n_hold: Maximum number of prefixes that run, are paused or are held at once.
-            Prefixes use no slots of prompts.
-        n_cells: Number of KV cells in a pool that all sequences share; None if each
-            sequence has enough separate cells.
+        n_hold: Maximum number of prefixes that run, are paused or are held at once, in
+            slots of their own.
+        n_cells: Number of KV cells in a pool; None if each sequence has enough of its
+            own.
     """
 
     n_slots: int
@@ -50,9 +50,7 @@ class Kind(Enum):
 class Action:
     """A decision about a client.
 
-    Attributes:
-        fork_from: For SUBMIT, id of the held prefix or ended prompt to continue.
-        n_fork: For SUBMIT, number of tokens of the ended prompt to continue.
+    For SUBMIT, `n_fork` tokens of the held prefix or ended prompt `fork_from` continue.
     """
 
     kind: Kind
@@ -102,13 +100,12 @@ class Engine(Protocol):
         """Submit a request.
 
         Args:
-            fork_from: Id of a held prefix with which the request's tokens start. If the
-                prefix is a whole prompt, it may equal the tokens of the request. Or id
-                of a request that has ended and kept its cells, see `kept`.
+            fork_from: Id of a held prefix, which may equal the tokens of the request if
+                it is a whole prompt, or of an ended request that has kept its cells, see
+                `kept`.
             n_fork: Number of tokens of the ended request that are not computed again.
             keep: Whether a request that ends by itself keeps its cells until `release`.
-            call: Id of the call to which the request belongs; `counts(call)` includes
-                the request.
+            call: Id of the call whose counts include the request, see `counts`.
             is_watched: Whether the first generated token of the request is an event.
         """
 
@@ -182,16 +179,11 @@ class Engine(Protocol):
 
 
 def isolate(engine: Engine, ids: Sequence[int]) -> list[int]:
-    """End the clients whose batches libllama refuses.
+    """End the clients whose batches libllama refuses; return ids of ended or held ones.
 
     The group is halved until each refused part has one client: k guilty clients among n
     cost O(k log n) batches. Every other client runs one step. A client is ended only
-    when a batch with this client alone is refused again. A transient failure of the
-    device therefore ends no client.
-
-    Returns:
-        Ids of the clients that ended or are now held, including clients that caused no
-        refusal.
+    when a batch with it alone is refused again, so no transient failure ends a client.
     """
     events: list[int] = []
     middle = len(ids) // 2

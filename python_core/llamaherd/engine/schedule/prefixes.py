@@ -27,8 +27,7 @@ class PrefixTree:
 
     Attributes:
         order: [n_prompts] Prompts in depth-first order.
-        node_of: [n_prompts] Node that prompt i continues; -1 if the prompt continues no
-            node.
+        node_of: [n_prompts] Node that prompt i continues; -1 for none.
         parent: [n_nodes] Parent of node k; -1 for a root.
         length: [n_nodes] Number of tokens from the start of the prompt to node k.
         prompt: [n_nodes] Index of a prompt that starts with the tokens of node k.
@@ -107,11 +106,9 @@ class PrefixTree:
     ) -> PrefixTree:
         """Return the tree with more prompts and nodes.
 
-        Args:
-            indices_of: Indices of the new prompts in place of each prompt.
-            above: Lengths of nested nodes above the root of prompt i.
-            below: Length of a node between the node of prompt i and its new prompts; 0
-                for none.
+        `indices_of` has the new prompts in place of each prompt; `above` the lengths of
+        nested nodes above the root of prompt i; `below` that of a node below its node, or
+        0.
         """
         order: list[int] = []
         node_of = [-1] * sum(map(len, indices_of))
@@ -187,12 +184,9 @@ class Shared(NamedTuple):
 class PrefixCache:
     """Prefixes of all calls of a context.
 
-    A prefix is pinned as long as a client will still fork from it. A prefix that no
-    client needs is idle; it is held until its slot is needed. The least recently used
-    idle prefix is evicted first.
-
-    Attributes:
-        n_again: Number of prefixes that were inserted again after an eviction.
+    A prefix is pinned as long as a client will still fork from it, then idle and held
+    until its slot is needed; the least recently used is evicted first. `n_again` counts
+    prefixes that were inserted again after an eviction.
     """
 
     def __init__(self) -> None:

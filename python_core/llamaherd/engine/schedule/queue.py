@@ -32,8 +32,8 @@ class Queue:
     Attributes:
         turn: Time at which the call last received a slot, or else arrived; see `Turns`.
         is_listed: Whether the queue is in the heap of `Turns`.
-        n_passed: Number of prefixes of later calls that started while too few hold slots
-            were free for a prefix of this call.
+        n_passed: Number of later calls' prefixes that started while one of this call
+            lacked hold slots.
     """
 
     def __init__(
@@ -86,8 +86,8 @@ class Queue:
 
         A prefix with d levels starts only when d hold slots are free, one per nested
         prefix. Otherwise two prefixes could each hold a slot that the other needs
-        (deadlock). A prefix that can never start is returned, too, and a prefix that the
-        prefixes of many later calls have passed. The caller skips them.
+        (deadlock). Prefixes that can never start, or that many later calls have passed,
+        are skipped by the caller.
         """
         for n_levels, heap in list(self._prefixes.items()):
             self._send_back(heap)
@@ -107,8 +107,8 @@ class Queue:
     def _send_back(self, heap: Heap) -> None:
         """Remove the clients at the top of a heap that cannot start.
 
-        A client whose prefix was evicted waits for the prefix again. A prefix that no
-        client needs any more is dropped, and so is one that another call computes.
+        One whose prefix was evicted waits for it again; a prefix that no client needs, or
+        that another call computes, is dropped.
         """
         while heap:
             client = heap[0][2]
@@ -131,16 +131,10 @@ def make_clients(
     call: int,
     max_cached_depth: int,
 ) -> list[Client]:
-    """Create the clients of requests and of the prefixes that they share.
+    """Create the clients of requests and their prefixes, each prefix before its children.
 
-    Args:
-        cache: Prefixes of all calls. The function reuses existing prefixes and inserts
-            new ones.
-
-    Returns:
-        The new clients, each prefix before its children. Groups without a common prefix
-        are ordered by the maximum length of their answers, longest first, so that no
-        long answer runs alone at the end.
+    Prefixes in the cache are used, new ones inserted. Groups without a common prefix are
+    ordered by their longest answer, longest first: none runs alone at the end.
     """
     clients: list[Client] = []
     prefixes: list[Client] = []
@@ -210,9 +204,8 @@ _Turn = tuple[int, tuple[int, int], int]
 class Turns:
     """Queues of all calls, served in turn.
 
-    The next slot is assigned to a call of the highest priority: among these calls, the
-    call that has waited longest since its last slot gets it. A new call is placed before
-    all calls that received a slot at the current time, so it receives the next slot.
+    The next slot is assigned to a call of the highest priority, which has waited longest
+    since its last slot; a new call comes before all calls that have had one by now.
     """
 
     def __init__(self) -> None:
@@ -303,11 +296,10 @@ class Turns:
 
 
 class PrefixOwners:
-    """Decides which call computes a waiting prefix, its owner.
+    """Decides which call computes a waiting prefix, its owner: the first that needed it.
 
-    The owner is the call that needed the prefix first. A waiting prefix moves to another
-    call that needs it if its owner starts no more clients, or if the other call has a
-    higher priority.
+    A waiting prefix moves to another call that needs it if its owner starts no more
+    clients, or if the other call has a higher priority.
     """
 
     def __init__(self, turns: Turns) -> None:
@@ -331,8 +323,8 @@ class PrefixOwners:
     def take_over(self, client: Client, queue: Queue) -> None:
         """Move the waiting prefixes of a client to its call if that has priority.
 
-        Otherwise the client would wait until a call of lower priority gets a slot, or
-        until a call ends that starts no more clients.
+        Otherwise it would wait for a call of lower priority, or one that starts no
+        clients.
         """
         prefix = client.parent
         while prefix is not None:
@@ -367,10 +359,7 @@ class PrefixOwners:
                     prefix.add_dependent(client, priority)
 
     def _first_claim(self, prefix: Client) -> int | None:
-        """Return the call of the highest priority that needs a prefix, or None.
-
-        Each outdated claim is looked at once, also if many calls end one after the other.
-        """
+        """Return the call of highest priority that needs a prefix; drop old claims."""
         while prefix.claims:
             before, call, _, client = prefix.claims[0]
             key = -self._turns.priority_of(call)

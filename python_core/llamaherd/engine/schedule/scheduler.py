@@ -253,9 +253,8 @@ class Scheduler:
     def _has_slot(self, client: Client, actions: list[Action]) -> bool:
         """Return whether a slot is free; pause a client of lower priority if needed.
 
-        A prefix uses no slot and pauses no client. It starts only if the prompts that
-        continue it can get a slot: a slot is free, or a prompt of lower priority could
-        be paused.
+        A prefix uses no slot and pauses no client, but its prompts must be able to get
+        one.
         """
         if self._n_slots_used < self._limits.n_slots:
             return True
@@ -280,13 +279,10 @@ class Scheduler:
         return need + headroom <= free
 
     def _clear_pool(self, actions: list[Action]) -> int:
-        """Evict the prefixes that a new call does not continue from an unused pool.
+        """Evict prefixes that a new call does not continue from an unused pool.
 
-        Otherwise each step of the call would read their cells. A single prompt leaves
-        them to later prompts.
-
-        Returns:
-            Number of cells that become free.
+        Otherwise each step would read their cells; a single prompt leaves them. Returns
+        the number of cells that become free.
         """
         is_due, self._has_new_call = self._has_new_call, False
         is_pool = self._limits.n_cells is not None
@@ -381,8 +377,8 @@ class Scheduler:
     def _has_skipped_prefix(self, client: Client | None, heap: Heap) -> bool:
         """Skip a prefix that gets too few hold slots; return whether one was skipped.
 
-        Its children continue its parent. To evict a held prefix for it would not help:
-        two prefixes could replace each other forever.
+        To evict a held prefix for it would not help: both could replace each other
+        forever.
         """
         is_idle = not self._running and not self._paused
         if client is None and is_idle and self._turns.has_any:

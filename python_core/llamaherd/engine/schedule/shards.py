@@ -83,12 +83,9 @@ _TOLERANCE = 0.01
 class DepthFirst:
     """Prompts in depth-first order of the tree of their tokens, with their costs.
 
-    The unit of cost is a computed token. A token of a prefix that adjacent prompts share
-    is counted for the first of these prompts.
-
-    Args:
-        prompts: Prompts, each an int32[n_tokens]; read one at a time.
-        n_answer: Number of tokens that an answer costs: one number, or one per prompt.
+    The unit of cost is a computed token; a prefix that adjacent prompts share is counted
+    for the first of them. Prompts, each an int32[n_tokens], are read one at a time;
+    `n_answer` is the cost of all answers, or of each.
 
     Attributes:
         order: int64[n_prompts], indices of the prompts; equal prompts in the given order.
@@ -202,13 +199,10 @@ def plan_shards(
 class Pieces:
     """Prompts of a call, distributed to actors on demand (work stealing).
 
-    Each actor has a share of the depth-first order and computes the share piece by
-    piece. An actor whose share is empty takes the second half of the largest remaining
-    share. Thus no actor waits for a slow one, and few groups with a shared prefix are
-    divided.
-
-    Attributes:
-        n_left: Number of prompts that no actor has taken yet.
+    Each actor computes its share of the depth-first order piece by piece. An actor whose
+    share is empty takes the second half of the largest remaining share: no actor waits
+    for a slow one, and few groups with a shared prefix are divided. `n_left`: not taken
+    yet.
     """
 
     def __init__(self, line: DepthFirst, n_actors: int) -> None:
