@@ -96,7 +96,7 @@ def test_the_plan_does_not_depend_on_the_order_of_prompts(
 def test_shards_are_even_and_lose_little() -> None:
     prompts = coded(20_000, n_head=50)
     shards = plan_shards(prompts, 64, 4)
-    assert shards.imbalance < 0.05
+    assert max(shards.costs) * len(shards.costs) < 1.05 * sum(shards.costs)
     # Each shard except the first computes the beginning again.
     assert 63 * 50 <= shards.lost * shards.n_unique < 63 * 52
 
@@ -139,7 +139,7 @@ def test_wrong_arguments_are_named() -> None:
 def test_no_prompts_give_empty_shards() -> None:
     shards = plan_shards([], 3)
     assert [m.tolist() for m in shards.members] == [[], [], []]
-    assert shards.imbalance == shards.lost == 0
+    assert shards.lost == 0
 
 
 def test_a_cut_is_the_place_that_loses_least_within_reach() -> None:

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from llamaherd.coding.annotation.texts import Integers
 
 note = Notes("llamaherd.coding.annotation")
-MODEL, HEAD, UNSURE = STEPS = ("model", "head", "unsure")  # values of the column "step"
+MODEL, HEAD, UNSURE = ("model", "head", "unsure")  # values of the column "step"
 
 
 class Step(ABC):

@@ -218,11 +218,6 @@ class CoverageCurve:
         reached = (self.low if sure else self.accuracy) >= accuracy
         return float(self.threshold[reached][-1]) if reached.any() else math.inf
 
-    def coverage_at(self, threshold: float) -> float:
-        """Return the share of texts with at least this confidence."""
-        inside = self.threshold >= threshold
-        return float(self.coverage[inside][-1]) if inside.any() else 0.0
-
 
 def coverage_curve(
     confidence: Sequence[float] | Floats,

@@ -159,12 +159,6 @@ class Shards:
     n_unique: int
 
     @property
-    def imbalance(self) -> float:
-        """Cost of the largest shard relative to the mean, minus 1."""
-        total = sum(self.costs)
-        return max(self.costs) * len(self.costs) / total - 1 if total else 0.0
-
-    @property
     def lost(self) -> float:
         """Number of tokens computed again because of cuts, relative to `n_unique`."""
         return sum(self.costs) / self.n_unique - 1 if self.n_unique else 0.0

@@ -372,8 +372,6 @@ def test_coverage_by_hand() -> None:
     assert curve.threshold_for(0.6) == 0.7
     assert curve.threshold_for(0.5) == 0.5
     assert curve.threshold_for(0.6, sure=True) == math.inf
-    assert curve.coverage_at(0.7) == 0.75
-    assert curve.coverage_at(0.95) == 0
     assert for_people(sure, 0.7) == [4, 1]
     assert for_people(sure, math.inf) == [4, 1, 3, 0, 2]
     weighted = coverage_curve(sure, right, unit_weights=[1, 2, 1, 4, 1])
