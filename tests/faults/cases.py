@@ -1,20 +1,28 @@
-"""Random calls on a context, by one or several callers at the same time, with a fault."""
+"""Random calls on a context, by one caller or several, with a fault; their checks."""
 
 from __future__ import annotations
 
 import math
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import llamaherd as lh
+import numpy as np
 import tiny_models
 from faults import FOREVER, Fault
 from hypothesis import strategies as st
+from kinds import HERDS
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
+    from faults import Faults
     from kinds import Herd, Kind
+    from properties import Tally, World
+
 
 MOST_TOKENS = 40
 POISON = "\a"  # token that selects the prompt of faults "of one prompt"
@@ -174,3 +182,197 @@ def check_number_failed(
     if kind.passes and fault.times == 1:
         every = [prompt for case in cases for prompt in case.prompts]
         assert not n_failed or any(map(is_impossible, every)), errors
+
+
+_T = TypeVar("_T")
+END_S = 60.0  # time after which a result is treated as lost
+
+
+def run_case(
+    faults: Faults, kind: Kind, case: Case, start: Callable[[], lh.Job[_T]]
+) -> _T | None:
+    """Return the results of a call; None: the call raised what it may."""
+    caller = Caller(kind, case)
+    hook: dict[str, Any] = {}
+    if case.cancel_at is not None:
+        hook = {"hook": caller.cancel, "hook_at": case.cancel_at}
+    with faults.armed(case.fault, **hook):
+        return caller.call(start)
+
+
+def generates(case: Case, context: lh.Context) -> Callable[[], lh.Job[lh.Results]]:
+    """Return a function that starts the call of a case."""
+    return lambda: lh.start_parallel(
+        context,
+        case.prompts,
+        params=case.params,
+        seed=case.seed,
+        on_error=case.on_error,
+    )
+
+
+def run_crowd(
+    faults: Faults, kind: Kind, crowd: Crowd, context: lh.Context
+) -> list[list[lh.Results] | None]:
+    """Return each caller's results by call or submitted prompt; None as in `run_case`."""
+    callers = [Caller(kind, case) for case in crowd.callers]
+    leaving = [c for c in callers if c.case.cancel_at is not None]
+    all_there = threading.Barrier(len(callers))
+
+    def cancel() -> None:
+        for caller in leaving:
+            caller.cancel()
+
+    def run(k: int) -> list[lh.Results] | None:
+        all_there.wait()
+        time.sleep(crowd.delays_s[k])
+        way = crowd.ways[k]
+        if way == "call":
+            results = callers[k].call(generates(crowd.callers[k], context))
+            return None if results is None else [results]
+        return callers[k].submit(context, stream=way == "stream")
+
+    hook: dict[str, Any] = {}
+    if leaving:
+        hook = {"hook": cancel, "hook_at": leaving[0].case.cancel_at}
+    with (
+        faults.armed(crowd.callers[0].fault, **hook),
+        ThreadPoolExecutor(len(callers)) as pool,
+    ):
+        return list(pool.map(run, range(len(callers))))
+
+
+class Caller:
+    """Runs the prompts of a case, and can be cancelled from any thread."""
+
+    def __init__(self, kind: Kind, case: Case) -> None:
+        self.case = case
+        self._kind = kind
+        self._is_started = threading.Event()
+        self._started: list[lh.Job[Any] | lh.types.Handle] = []
+
+    def cancel(self) -> None:
+        self._is_started.wait()
+        for each in self._started:
+            each.cancel()
+
+    def call(self, start: Callable[[], lh.Job[_T]]) -> _T | None:
+        try:
+            job = start()
+            self._started.append(job)
+            self._is_started.set()
+            assert job.wait(END_S), "a call is lost"
+            return job.results()
+        except self._kind.raises:
+            return None
+        finally:
+            self._is_started.set()
+
+    def submit(self, context: lh.Context, *, stream: bool) -> list[lh.Results] | None:
+        case = self.case
+        handles = []
+        try:
+            for prompt, params in zip(case.prompts, case.params, strict=True):
+                handle = context.submit(
+                    prompt, params=params, seed=case.seed, stream=stream
+                )
+                handles.append(handle)
+                self._started.append(handle)
+            self._is_started.set()
+            return [_result(handle, stream=stream) for handle in handles]
+        except self._kind.raises:
+            return None
+        finally:
+            self._is_started.set()
+
+
+def _result(handle: lh.types.Handle, *, stream: bool) -> lh.Results:
+    """Return the results of one submitted prompt."""
+    pieces = []
+    try:
+        if stream:
+            pieces += handle
+        result = handle.result(END_S)
+    except lh.GenerationError as error:
+        return error.results
+    if stream:
+        assert "".join(pieces) == (result.partial or result.text or "")
+    return lh.Results([result], lh.Stats(n_prompts=1))
+
+
+# Labels of one and of several tokens; one is the beginning of another.
+LABELS = [" yes", " yes, but", " no", " n"]
+
+
+def alone(world: World, herd: Herd, prompt: str) -> np.ndarray:
+    """Return float64[n_labels]: log-probabilities of the labels of a single prompt."""
+    context = world.context(HERDS[0] if herd.kind == "llama" else HERDS[1])
+    return lh.classify_parallel(context, [prompt], LABELS, space=False).logprobs[0]
+
+
+def check_scored(world: World, kind: Kind, tally: Tally, case: Case) -> None:
+    """Check that each prompt has an error or the probabilities of a single prompt."""
+    tally.scored += 1
+    # Computed before the fault occurs, on contexts without a fault.
+    known = {}
+    for prompt in case.prompts if case.herd.is_exact else ():
+        if not is_impossible(prompt):
+            known[prompt] = alone(world, case.herd, prompt)
+    with world.checked(kind, case.herd, []) as context:
+        results = run_case(
+            world.faults,
+            kind,
+            case,
+            lambda: lh.start_classify(
+                context, case.prompts, LABELS, space=False, on_error=case.on_error
+            ),
+        )
+        n_struck = world.faults.n_struck if case.fault else 0
+        tally.struck_scored += n_struck > 0
+        if results is None:
+            assert n_struck > 0
+            return
+        assert len(results) == len(case.prompts)
+        failed = set()  # distinct prompts
+        for i, prompt in enumerate(case.prompts):
+            if _is_failed_by_fault(kind, case, results, i, n_struck):
+                failed.add(prompt)
+            if prompt in known and results.finish_reasons[i] == "stop":
+                _check_equal(case.herd, known[prompt], results.logprobs[i])
+        check_number_failed(kind, [case], len(failed), results.errors)
+
+
+def _is_failed_by_fault(
+    kind: Kind, case: Case, results: lh.types.ClassifyResults, i: int, n_struck: int
+) -> bool:
+    """Check a row."""
+    prompt = case.prompts[i]
+    is_hit = kind.of_one and isinstance(prompt, str) and POISON in prompt
+    reason, row = results.finish_reasons[i], results.logprobs[i]
+    if reason == "stop":
+        assert results.errors[i] is None
+        assert not is_impossible(prompt)
+        assert not is_hit
+        assert np.isfinite(row).all()
+        assert abs(results.probs[i].sum() - 1) < 1e-9
+        return False
+    assert np.isnan(row).all()
+    assert results.labels[i] is None
+    if reason == "cancelled":
+        assert case.cancel_at is not None or case.on_error == "return"
+        return False
+    assert reason == "error"
+    assert results.errors[i]
+    if is_impossible(prompt):
+        return False
+    assert n_struck > 0, results.errors[i]
+    assert is_hit or not kind.of_one, results.errors[i]
+    return True
+
+
+def _check_equal(herd: Herd, one: np.ndarray, row: np.ndarray) -> None:
+    """Compare log-probabilities; bit by bit if the context is deterministic."""
+    if herd is HERDS[0]:
+        assert row.tobytes() == one.tobytes()
+    else:
+        np.testing.assert_allclose(row, one, atol=1e-4)

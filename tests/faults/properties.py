@@ -35,15 +35,17 @@ from cases import (
     Case,
     cases,
     check_number_failed,
+    check_scored,
     crowds,
+    generates,
     is_impossible,
+    run_case,
+    run_crowd,
 )
 from faults import FOREVER, Action, Fault, Faults
 from hypothesis import HealthCheck, Phase, given, seed, settings
 from kinds import HERDS, KINDS, Herd, Kind
 from llamaherd.engine.native import engine as native_engine
-from running import generates, run_case, run_crowd
-from scored import check_scored
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence

@@ -10,8 +10,7 @@ from urllib.parse import urlsplit
 
 import llamaherd as lh
 import pytest
-from accessible import check_accessible
-from browsing import connect, disconnect, seen, visited
+from browsing import check_accessible, connect, disconnect, seen, visited
 from coding_pages import TOPICS
 from llamaherd.cli.main import main
 

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any
 import llamaherd as lh
 import pandas as pd
 import pytest
-from accessible import check_accessible
-from browsing import seen, visited
+from browsing import check_accessible, seen, visited
 from coding_pages import TEXTS
 from llamaherd.calls.structured.quoting import type_quote
 from llamaherd.coding_page.desk import Desk

@@ -1,9 +1,11 @@
-"""Messages use the terms of the caller's language."""
+"""Messages: terms of the caller's language, numbers with nouns, one warning a call."""
 
 from __future__ import annotations
 
 import ast
+import importlib.metadata
 import re
+import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,14 +14,23 @@ import pytest
 from llamaherd._r.boundary import boundary
 from llamaherd.calls.run.job import Job
 from llamaherd.cli.wording import COMMAND_LINE
-from llamaherd.engine.core import checks
+from llamaherd.engine.core import checks, phrases
+from llamaherd.engine.core.caller import (
+    ListedWarning,
+    notes_of,
+    one_warning,
+    warn_caller,
+    warn_notes,
+)
 from llamaherd.engine.core.errors import BadArgumentError
+from llamaherd.engine.core.phrases import count_of, part_of, percent, verb
 from llamaherd.engine.core.sampling import SamplingParams
 from llamaherd.engine.core.thinking import checked_thinking
 from llamaherd.engine.core.words import PYTHON, R, call, setting, spoken_in, words
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+
 
 _REST = "a number of tokens or a"
 _TOGETHER = "cannot be given together: the constraint decides where an answer ends"
@@ -167,3 +178,136 @@ def test_a_job_has_the_words_of_its_start() -> None:
         job = Job(_Failing())
     with pytest.raises(BadArgumentError, match=r"^chat must be TRUE or FALSE, not 1$"):
         job.results()
+
+
+@pytest.mark.parametrize(
+    ("n", "what", "wanted"),
+    [
+        (1, "text", "1 text"),
+        (0, "text", "0 texts"),
+        (1200, "coded text", "1,200 coded texts"),
+        (1, "coded text", "1 coded text"),
+        (2, "person", "2 people"),
+        (3, "stratum", "3 strata"),
+        (2, "entry", "2 entries"),
+        (2, "day", "2 days"),
+    ],
+)
+def test_nouns_follow_their_number(n: int, what: str, wanted: str) -> None:
+    assert count_of(n, what) == wanted
+
+
+def test_verbs_follow_their_number() -> None:
+    assert [verb(n, "is", "are") for n in (0, 1, 2)] == ["are", "is", "are"]
+
+
+@pytest.mark.parametrize(
+    ("n", "whole", "wanted"),
+    [
+        (0, 1, "0 of 1 text of it has"),
+        (1, 20, "1 of 20 texts of it has"),
+        (0, 20, "0 of 20 texts of it have"),
+        (1200, 3000, "1,200 of 3,000 texts of it have"),
+    ],
+)
+def test_verbs_follow_the_number_of_a_part(n: int, whole: int, wanted: str) -> None:
+    assert part_of(n, whole, "text", of="of it") == wanted
+    assert part_of(n, whole, "text") == wanted.replace(" of it", "")
+
+
+def test_a_confidence_level_is_not_rounded() -> None:
+    """A level of 0.995 was printed as "100% confidence intervals", unlike in R."""
+    written = [percent(level) for level in (0.5, 0.95, 0.975, 0.995, 0.9999)]
+    assert written == ["50%", "95%", "97.5%", "99.5%", "99.99%"]
+    agreement = lh.validate(["a", "b"] * 10, ["a", "b"] * 9 + ["b", "a"], level=0.995)
+    assert "[99.5% confidence intervals" in repr(agreement)
+    assert "97.5% confidence" in str(lh.gold_size(0.05, level=0.975))
+
+
+ROOT = Path(__file__).resolve().parents[3]
+REPOSITORY = "https://github.com/llamaherd/llamaherd"
+
+
+def test_the_command_names_the_repository() -> None:
+    """Also with extras and options."""
+    assert phrases.install_command() == f'pip install "git+{REPOSITORY}"'
+    extras = f'pip install -U "llamaherd[docx,plot] @ git+{REPOSITORY}"'
+    assert phrases.install_command("docx", "plot", options="-U") == extras
+
+
+def test_no_text_asks_an_index_for_llamaherd() -> None:
+    """This includes sources, documents and help pages."""
+    folders = ("python_core", "r_package", "docs", "capi_shim", "scripts", "examples")
+    files = [ROOT / "README.md"]
+    for folder in folders:
+        files += [p for p in (ROOT / folder).rglob("*") if p.is_file()]
+    kinds = {".py", ".R", ".Rd", ".Rmd", ".md", ".sh", ".cpp", ".hpp", ".toml"}
+    asked = re.compile(
+        r"""pip3? install [^\n|`]*?(?<![\w/.+-])llamaherd(\[[\w,]+\])?"""
+        r"""["'` .:)]*(?! ?@)(\s|$)"""
+    )
+    places = [
+        f"{path.relative_to(ROOT)}: {line.strip()}"
+        for path in files
+        if path.suffix in kinds
+        for line in path.read_text(encoding="utf-8").splitlines()
+        if asked.search(line)
+    ]
+    assert places == []
+
+
+def test_it_is_read_from_disk_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A server has it in each answer: reading takes as long as a short request."""
+    wanted = importlib.metadata.version("llamaherd")
+    assert lh.__version__ == wanted
+    monkeypatch.setattr(importlib.metadata, "version", None)
+    assert lh.__version__ == wanted
+
+
+@one_warning()
+def _several() -> int:
+    """Return a number; warn."""
+    warn_caller("a")
+    warn_notes(["b", "c", "a"])
+    warnings.warn("soon", FutureWarning, stacklevel=1)
+    return 7
+
+
+def test_all_notes_of_a_call_are_one_warning() -> None:
+    with pytest.warns(FutureWarning, match="soon"), pytest.warns(ListedWarning) as caught:
+        assert _several() == 7
+    (warning,) = [record for record in caught if record.category is ListedWarning]
+    assert str(warning.message) == "3 warnings:\n- a\n- b\n- c"
+    assert notes_of(warning.message) == ("a", "b", "c")
+    assert warning.filename == __file__
+
+
+def test_one_note_is_the_warning_and_no_note_is_none() -> None:
+    with pytest.warns(UserWarning, match="^a$") as caught:
+        warn_notes(["a"])
+    assert [record.category for record in caught] == [UserWarning]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        warn_notes([])
+
+
+def test_a_filter_for_one_note_removes_it_from_the_list() -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        warnings.filterwarnings("ignore", "[ab]")
+        warn_notes(["a", "b"])
+        with pytest.raises(UserWarning, match=r"^c$"):
+            warn_notes(["a", "b", "c"])
+
+
+def test_warnings_before_an_error_are_issued() -> None:
+    def failing() -> None:
+        with one_warning():
+            warn_caller("first")
+            raise ValueError("then")
+
+    with (
+        pytest.warns(UserWarning, match="first"),
+        pytest.raises(ValueError, match="then"),
+    ):
+        failing()

@@ -1,21 +1,39 @@
-"""The layout of the cells of single prompts follows the prompts."""
+"""When the loop changes the layout of the cells for single prompts, also in use."""
 
 from __future__ import annotations
 
+import random
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
 import pytest
-from fake_calls import request
+from fake_calls import assert_all_right, assert_right, long_request, request
+from fake_engine import answer
 from llamaherd import PromptError
+from llamaherd.calls.run.call import Call
+from llamaherd.calls.run.handle import Handle
 from llamaherd.engine.loop.sizing import AT_ONCE, N_LATEST
 from llamaherd.engine.memory.plan import Sizes
-from planning import CODEBOOK, coding, in_pool, other, planned, run_all, run_forties
-from stepping import submit
+from stepping import (
+    CELLS,
+    CODEBOOK,
+    coding,
+    in_pool,
+    other,
+    planned,
+    run_all,
+    run_forties,
+    submit,
+)
+from waiting import wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from concurrent.futures import Future
 
     from llamaherd.engine.core.request import Request
+    from llamaherd.engine.core.results import Result
 
 
 def test_prompts_that_continue_one_long_prefix_share_a_pool() -> None:
@@ -170,3 +188,159 @@ def test_without_memory_for_the_other_layout_nothing_changes(layout: str) -> Non
         run_all(loop, [one(start + i) for i in range(40)])
     assert loop.plan.kv_layout == layout
     assert not sizing.engine.numbers_of
+
+
+def test_the_layout_changes_while_prompts_come_without_end() -> None:
+    """Answers that run end first, so that none of them computes the codebook again."""
+    loop, sizing = planned()
+    handles = []
+
+    def come(_: int) -> None:
+        is_few = loop.load.n_running + loop.load.n_waiting < 2 * AT_ONCE
+        for _ in range(3 if is_few and len(handles) < 200 else 0):
+            handles.append(submit(loop, coding(len(handles))))
+
+    sizing.before_run = come
+    with loop._lock:  # `come` appends nothing before
+        handles.append(submit(loop, coding(0)))
+    while len(handles) < 200:
+        threading.Event().wait(0.001)
+    assert_all_right(handles, coding)
+    assert sizing.layouts == ["per_sequence", "unified"]
+    forks = [
+        tokens for tokens in sizing.engine.paused if len(tokens) == len(CODEBOOK) + 12
+    ]
+    assert len(forks) <= 2  # the two that revealed the prefix
+    assert not sizing.engine.numbers_of
+
+
+def test_a_call_in_a_pool_of_single_prompts_ends_the_pool() -> None:
+    loop, sizing = in_pool()
+    asked = [other(i) for i in range(60)]
+    started = threading.Event()
+    sizing.before_run = lambda _: started.set() or may_run.wait(60)
+    may_run = threading.Event()
+    single = submit(loop, coding(90))
+    started.wait(60)
+    with ThreadPoolExecutor(1) as pool:
+        call = pool.submit(Call(asked, seed=1).run, loop)
+        while len(loop._groups) + len(loop._arrived) < 2:
+            threading.Event().wait(0.001)
+        may_run.set()
+        assert_all_right(call.result(), asked)
+    assert_right(single.result(60), coding(90))
+    assert sizing.layouts == ["per_sequence", "unified", "per_sequence"]
+
+
+def test_a_pool_of_a_call_stays_while_the_call_runs() -> None:
+    loop, sizing = planned()
+    asked = [coding(i, 10) for i in range(300)]
+    call = Call(asked, seed=1)
+    handles = []
+
+    def come(n_runs: int) -> None:
+        if n_runs == 3:
+            handles.extend(submit(loop, other(i)) for i in range(40))
+        if any(not group.is_alone for group in loop._groups):
+            layouts.add(sizing.layouts[-1])
+
+    layouts: set[str] = set()
+    sizing.before_run = come
+    assert_all_right(call.run(loop), asked)
+    assert_all_right(handles, other)
+    assert layouts == {"unified"}
+
+
+def test_a_long_answer_without_the_prefix_is_paused() -> None:
+    loop, sizing = planned()
+    handles = []
+
+    def come(n_runs: int) -> None:
+        if n_runs == 2:
+            handles.extend(submit(loop, coding(i)) for i in range(40))
+
+    asked = long_request(7)
+    sizing.before_run = come
+    assert_right(submit(loop, asked).result(60), asked)
+    assert_all_right(handles, coding)
+    assert sizing.layouts == ["per_sequence", "unified"]
+    assert tuple(asked.tokens) in sizing.engine.paused
+
+
+def test_requests_do_not_wait_for_a_long_answer_with_the_prefix() -> None:
+    loop, sizing = planned()
+    long_one = next(
+        one for one in (coding(i, 200) for i in range(400)) if len(answer(one)[0]) == 200
+    )
+    run_all(loop, [other(i, 1000) for i in range(40)])  # many long streams
+    run_all(loop, [coding(i, 200) for i in (400, 401)])  # they reveal the prefix
+    at_end = []
+
+    def come(_: int) -> None:
+        if not handles and tuple(long_one.tokens) in sizing.engine.started:
+            handles.extend(submit(loop, coding(i)) for i in range(80))
+
+    def ended(_: Handle) -> None:
+        n_done = sum(handle.done() for handle in handles)
+        at_end.append((list(sizing.layouts), n_done))
+
+    handles: list[Handle] = []
+    sizing.before_run = come
+    handle = submit(loop, long_one)
+    handle.add_done_callback(ended)
+    assert_right(handle.result(60), long_one)
+    assert_all_right(handles, coding)
+    wait_until(lambda: bool(at_end))  # callbacks run after the result is there
+    assert at_end == [(["per_sequence"], 80)]
+
+
+Pending = tuple["Future[list[Result]] | Handle", list["Request"]]
+
+
+def of_phase(i: int, rng: random.Random) -> Request:
+    """Return a request: 150 requests with the codebook follow 150 without it."""
+    if i // 150 % 2 == 0 or rng.random() < 0.1:
+        return coding(i, rng.randint(1, 30), priority=rng.randrange(2))
+    n = rng.choice([20, 20, 100, 800, 3000])
+    return request([i % 900, *(k % 900 for k in range(n))], rng.choice([1, 50, 200]))
+
+
+def check_some(pending: list[Pending], n_left: int, rng: random.Random) -> None:
+    """Wait for results in any order, until `n_left` are left, and check them."""
+    while len(pending) > n_left:
+        running, asked = pending.pop(rng.randrange(len(pending)))
+        found = running.result(60)
+        results = [found] if isinstance(running, Handle) else found
+        for one, result in zip(asked, results, strict=True):
+            if result.finish_reason != "cancelled":
+                assert_right(result, one)
+
+
+@pytest.mark.more(reason="random schedules on many layouts", cases=1)
+@pytest.mark.parametrize("n_cells", [9_000, CELLS])
+def test_callers_of_all_kinds_get_the_right_answers_while_layouts_change(
+    n_cells: int,
+) -> None:
+    rng = random.Random(11)
+    loop, sizing = planned(n_cells=n_cells)
+    pending: list[Pending] = []
+    with ThreadPoolExecutor(8) as pool:
+        for i in range(900):
+            asked = [of_phase(i, rng)]
+            kind = rng.randrange(12)
+            if kind == 0:
+                asked += [coding(i + k) for k in range(rng.randrange(6))]
+                pending.append((pool.submit(Call(asked, seed=1).run, loop), asked))
+                continue
+            handle = submit(loop, asked[0], stream=kind == 1)
+            if kind == 2:
+                threading.Timer(rng.random() * 0.01, handle.cancel).start()
+            pending.append((handle, asked))
+            if len(pending) > 120:
+                check_some(pending, 40, rng)
+        check_some(pending, 0, rng)
+    assert loop.wait(60)
+    assert len(sizing.layouts) >= 3
+    assert not sizing.engine.numbers_of
+    assert sizing.engine.is_idle
+    assert loop.load.n_running == loop.load.n_waiting == 0

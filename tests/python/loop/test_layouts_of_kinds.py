@@ -16,8 +16,16 @@ from llamaherd.engine.core.errors import NativeError
 from llamaherd.engine.core.request import ThoughtStage
 from llamaherd.engine.loop.loop import Loop
 from llamaherd.engine.loop.sizing import N_LATEST
-from planning import CODEBOOK, Planning, coding, other, planned, run_all, run_forties
-from stepping import submit
+from stepping import (
+    CODEBOOK,
+    Planning,
+    coding,
+    other,
+    planned,
+    run_all,
+    run_forties,
+    submit,
+)
 from waiting import wait_until
 
 if TYPE_CHECKING:

@@ -11,9 +11,8 @@ import llamaherd as lh
 import openai
 import pytest
 import tiny_models
-from accessible import check_accessible
 from batch_requests import begun, entry, jsonl, sdk_of
-from browsing import visited
+from browsing import check_accessible, visited
 from fake_context import answer
 from llamaherd.engine.core.outcome import Counts
 from llamaherd.engine.loop.slot_times import SlotTime, SlotTimes

@@ -46,9 +46,9 @@ def changed() -> ModuleType:
         ("tests/python/site/test_gate.py", "python", "site/test_gate.py"),
         ("capi_shim/kv/sequences.hpp", "units", "*tests/capi/kv/*"),
         (
-            "tests/capi/kv/test_sequences.cpp",
+            "tests/capi/kv/test_kv_cache.cpp",
             "units",
-            "*tests/capi/kv/test_sequences.cpp",
+            "*tests/capi/kv/test_kv_cache.cpp",
         ),
         ("r_package/R/gold.R", "r", "test-gold.R"),
         ("r_package/tests/testthat/test-gold.R", "r", "test-gold.R"),

@@ -1,13 +1,57 @@
-"""Errors about arguments have fields: no plain ValueError or TypeError is raised."""
+"""Rules of the sources that no linter knows: names, errors, replaced files."""
 
 from __future__ import annotations
 
 import ast
+import re
+from collections import defaultdict
 from pathlib import Path
+from typing import TYPE_CHECKING
 
+import llamaherd as lh
 import pytest
 
-PACKAGE = Path(__file__).parents[3] / "python_core" / "llamaherd"
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+
+ROOT = Path(__file__).resolve().parents[3]
+PACKAGE = Path(lh.__file__).parent
+_DEFINED = re.compile(r"^(?:class|struct|enum class) (\w+)[^;]*?\{", re.MULTILINE)
+
+
+def python_classes() -> Iterator[tuple[str, str]]:
+    """Return names of all classes of the package, and the files that define them."""
+    for path in sorted(PACKAGE.rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.ClassDef):
+                yield node.name, str(path.relative_to(PACKAGE))
+
+
+def cpp_classes() -> Iterator[tuple[str, str]]:
+    """Return names of all classes and structs of the shim at the start of a line."""
+    for path in sorted((ROOT / "capi_shim").rglob("*.[ch]pp")):
+        for name in _DEFINED.findall(path.read_text(encoding="utf-8")):
+            yield name, str(path.relative_to(ROOT))
+
+
+def several(classes: Iterable[tuple[str, str]]) -> dict[str, list[str]]:
+    """Return names that are defined more than once, with their files."""
+    found: defaultdict[str, list[str]] = defaultdict(list)
+    for name, place in classes:
+        found[name].append(place)
+    assert len(found) > 20
+    return {name: places for name, places in found.items() if len(places) > 1}
+
+
+def test_no_class_of_python_has_the_name_of_another() -> None:
+    assert several(python_classes()) == {}
+
+
+def test_no_class_of_cpp_has_the_name_of_another() -> None:
+    assert several(cpp_classes()) == {}
+
+
 PLAIN = ("ValueError", "TypeError")
 
 # Functions whose plain errors concern no argument, by file, with the reason.
@@ -78,3 +122,51 @@ def test_errors_about_arguments_have_fields() -> None:
 def test_plain_raises_are_found(line: str, *, is_plain: bool) -> None:
     source = f"def f(x, error):\n    {line}\n"
     assert bool(plain_raises(source)) is is_plain
+
+
+HOME = "engine/core/files.py"
+
+
+def replacements(source: str) -> list[int]:
+    """Return the lines that call `Path.replace` or `os.replace`.
+
+    Texts are replaced by calls with two arguments, fields of dataclasses and dates by
+    keywords.
+    """
+    found = []
+    for node in ast.walk(ast.parse(source)):
+        if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)):
+            continue
+        owner = node.func.value
+        of_os = isinstance(owner, ast.Name) and owner.id == "os"
+        of_files = isinstance(owner, ast.Name) and owner.id == "files"
+        of_path = len(node.args) == 1 and not node.keywords
+        if node.func.attr == "replace" and not of_files and (of_os or of_path):
+            found.append(node.lineno)
+    return found
+
+
+def test_no_other_code_replaces_a_file() -> None:
+    found = {
+        path.relative_to(PACKAGE).as_posix(): lines
+        for path in sorted(PACKAGE.rglob("*.py"))
+        if (lines := replacements(path.read_text(encoding="utf-8")))
+    }
+    assert set(found) == {HOME}
+
+
+@pytest.mark.parametrize(
+    ("line", "is_one"),
+    [
+        ("draft.replace(path)", True),
+        ("os.replace(draft, path)", True),
+        ("Path(draft).replace(path)", True),
+        ("files.replace(draft, path)", False),
+        ("text.replace('a', 'b')", False),
+        ("text.replace('a', 'b', 1)", False),
+        ("dataclasses.replace(plan, n=1)", False),
+        ("now.replace(microsecond=0)", False),
+    ],
+)
+def test_replacements_are_found(line: str, *, is_one: bool) -> None:
+    assert bool(replacements(line)) is is_one
