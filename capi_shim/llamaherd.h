@@ -154,23 +154,15 @@ typedef struct lh_model lh_model;
 /* LoRA adapter and its scale. */
 typedef struct lh_lora {
   uint64_t struct_size; /* sizeof(lh_lora) */
-  const char* path; /* path of a GGUF file; the model owns the adapter loaded from it */
-  /* NULL, or a `struct llama_adapter_lora *` that the client owns and keeps alive
-   * while engines of the model exist; `path` is then ignored */
-  void* adapter;
-  float scale; /* finite; 0 has no effect, but the file is still checked */
+  const char* path;     /* path of a GGUF file */
+  float scale;          /* finite; 0 has no effect, but the file is still checked */
 } lh_lora;
 
-/* LoRA adapters and control vector for all engines of a model. */
+/* LoRA adapters for all engines of a model. */
 typedef struct lh_adapters {
   uint64_t struct_size; /* sizeof(lh_adapters) */
   const lh_lora* lora;
   int32_t n_lora;
-  /* Control vector as in llama_set_adapter_cvec: float32[n_cvec], copied; n_embd values
-   * per layer, starting with layer 1. NULL: none. */
-  const float* cvec;
-  uint64_t n_cvec;
-  int32_t cvec_first_layer, cvec_last_layer; /* first and last layer */
 } lh_adapters;
 
 typedef struct lh_model_params {
@@ -219,12 +211,6 @@ LH_API int32_t lh_gguf_check(const char* path, lh_gguf_info* out, lh_error* erro
  * frees it with lh_model_free. */
 LH_API int32_t lh_model_load(const char* path, const lh_model_params* params,
                              lh_model** out, lh_error* error);
-
-/* Wraps a `struct llama_model *` that the caller owns and keeps alive until the lh_model
- * and its engines are freed. adapters: NULL or adapters given by pointer, not by path.
- * The caller frees *out with lh_model_free. */
-LH_API int32_t lh_model_borrow(void* llama_model, const lh_adapters* adapters,
-                               lh_model** out, lh_error* error);
 
 /* Loads adapters for a loaded model, after the checks of lh_model_load. Engines of *out
  * compute with the adapters, engines of `base` do not; both use the same weights. *out

@@ -129,16 +129,6 @@ int32_t lh_model_load(const char* path, const lh_model_params* params, lh_model*
   });
 }
 
-int32_t lh_model_borrow(void* llama_model_pointer, const lh_adapters* adapters,
-                        lh_model** out, lh_error* error) {
-  return guard(error, [&] {
-    deref(out, "out") = nullptr;
-    lh::check_adapter_sizes(adapters);
-    auto* model = static_cast<llama_model*>(llama_model_pointer);
-    *out = lh_model::hand_out(lh_model::borrow(&deref(model, "llama_model"), adapters));
-  });
-}
-
 int32_t lh_model_adapt(const lh_model* base, const lh_adapters* adapters, lh_model** out,
                        lh_error* error) {
   return guard(error, [&] {

@@ -196,7 +196,7 @@ ContextPtr make_context(const lh_model& model, const lh_engine_params& params,
                 "the model keeps no memory of a text, so it cannot "
                 "generate (is it an embedding model?)");
   }
-  model.adapters().set(model.get(), ctx.get());
+  model.adapters().set(ctx.get());
   return ctx;
 }
 

@@ -8,17 +8,15 @@
 
 namespace lh {
 
-void check_adapters(const lh_adapters* adapters, bool is_borrowed) {
+void check_adapters(const lh_adapters* adapters) {
   if (adapters == nullptr) return;
   require_range("n_lora", adapters->n_lora, 0, 1024);
   if (adapters->n_lora > 0) deref(adapters->lora, "lora");
   for (int32_t i = 0; i < adapters->n_lora; ++i) {
     const lh_lora& lora = adapters->lora[i];
-    const std::string name = "lora[" + std::to_string(i) + "].";
-    require(std::isfinite(lora.scale),
-            name + "scale must be a finite number, not " + std::to_string(lora.scale));
-    if (lora.adapter != nullptr) continue;
-    require(!is_borrowed, name + "adapter must not be NULL for a borrowed model");
+    require(std::isfinite(lora.scale), "lora[" + std::to_string(i) +
+                                           "].scale must be a finite number, not " +
+                                           std::to_string(lora.scale));
     deref(lora.path, "lora.path");
   }
 }
@@ -26,19 +24,10 @@ void check_adapters(const lh_adapters* adapters, bool is_borrowed) {
 void Adapters::load(const lh_adapters* from, llama_model* model) {
   if (from == nullptr) return;
   for (int32_t i = 0; i < from->n_lora; ++i) {
-    const lh_lora& lora = from->lora[i];
-    auto* adapter = static_cast<llama_adapter_lora*>(lora.adapter);
-    if (adapter == nullptr) {
-      owned_.push_back(load_lora(model, lora.path));
-      adapter = owned_.back().get();
-    }
-    loras_.push_back(adapter);
-    scales_.push_back(lora.scale);
+    owned_.push_back(load_lora(model, from->lora[i].path));
+    loras_.push_back(owned_.back().get());
+    scales_.push_back(from->lora[i].scale);
   }
-  if (from->cvec == nullptr) return;
-  cvec_.assign(from->cvec, from->cvec + from->n_cvec);
-  cvec_first_layer_ = from->cvec_first_layer;
-  cvec_last_layer_ = from->cvec_last_layer;
 }
 
 void Adapters::leave_to_model() {
@@ -56,18 +45,13 @@ Adapters::LoraPtr Adapters::load_lora(llama_model* model, const char* path) {
   return lora;
 }
 
-void Adapters::set(const llama_model* model, llama_context* ctx) const {
+void Adapters::set(llama_context* ctx) const {
   // libllama takes non-const pointers.
   std::vector<llama_adapter_lora*> loras = loras_;
   std::vector<float> scales = scales_;
   if (!loras.empty() &&
       llama_set_adapters_lora(ctx, loras.data(), loras.size(), scales.data()) != 0) {
     throw Error(LH_CONTEXT_ERROR, "libllama refused the LoRA adapters");
-  }
-  if (!cvec_.empty() &&
-      llama_set_adapter_cvec(ctx, cvec_.data(), cvec_.size(), llama_model_n_embd(model),
-                             cvec_first_layer_, cvec_last_layer_) != 0) {
-    throw Error(LH_CONTEXT_ERROR, "libllama refused the control vector");
   }
 }
 

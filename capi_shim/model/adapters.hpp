@@ -1,4 +1,4 @@
-// Additions to a model's weights: LoRA adapters and a control vector.
+// LoRA adapters of a model.
 #pragma once
 
 #include <cstdint>
@@ -11,9 +11,8 @@
 
 namespace lh {
 
-// Checks pointers and numbers. is_borrowed: the model belongs to the caller, so no file
-// may be loaded into it.
-void check_adapters(const lh_adapters* adapters, bool is_borrowed);
+// Checks pointers and numbers.
+void check_adapters(const lh_adapters* adapters);
 
 // Checks the files among `adapters` (may be null; after check_adapters) by their headers
 // and the header of the model in `model_path`. Refuses files on which libllama would end
@@ -32,7 +31,7 @@ class Adapters {
   void leave_to_model();
 
   // Applies all adapters to a new context of the model.
-  void set(const llama_model* model, llama_context* ctx) const;
+  void set(llama_context* ctx) const;
 
  private:
   struct Deleter {
@@ -43,11 +42,8 @@ class Adapters {
   static LoraPtr load_lora(llama_model* model, const char* path);
 
   std::vector<LoraPtr> owned_;
-  std::vector<llama_adapter_lora*> loras_;  // owned or borrowed
+  std::vector<llama_adapter_lora*> loras_;  // owned here, or by the model
   std::vector<float> scales_;               // scale of each adapter
-  std::vector<float> cvec_;
-  int32_t cvec_first_layer_ = 0;
-  int32_t cvec_last_layer_ = 0;
 };
 
 }  // namespace lh

@@ -179,9 +179,7 @@ uint64_t check_loras(const lh_adapters* adapters, const std::string& model_path)
   uint64_t n_bytes = 0;
   Shapes model;
   for (int32_t i = 0; i < adapters->n_lora; ++i) {
-    const lh_lora& lora = adapters->lora[i];
-    if (lora.adapter != nullptr) continue;
-    const std::string path = lora.path;
+    const std::string path = adapters->lora[i].path;
     const Gguf file = read_gguf(path, "LoRA");
     if (model.empty()) model = shapes_of_model(model_path);
     LoraFile(path, file).check(model);

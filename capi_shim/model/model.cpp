@@ -91,7 +91,7 @@ bool may_go_on(float /*progress*/, void* is_cancelled) {
 
 std::unique_ptr<lh_model> lh_model::load(const char* path,
                                          const lh_model_params& params) {
-  lh::check_adapters(params.adapters, /*is_borrowed=*/false);
+  lh::check_adapters(params.adapters);
   const uint64_t n_bytes = lh::check_gguf(path).tensor_bytes;
   check_size(path, n_bytes + lh::check_loras(params.adapters, path), params.memory_bytes);
   if (params.vocab_only == 0) lh::check_amx();
@@ -137,20 +137,9 @@ std::unique_ptr<lh_model> lh_model::load(const char* path,
   return model;
 }
 
-std::unique_ptr<lh_model> lh_model::borrow(llama_model* model,
-                                           const lh_adapters* adapters) {
-  lh::check_adapters(adapters, /*is_borrowed=*/true);
-  lh::check_amx();
-  lh::refuse_children();
-  lh::own_threads();
-  std::unique_ptr<lh_model> borrowed(new lh_model(model));
-  borrowed->adapters_.load(adapters, model);
-  return borrowed;
-}
-
 std::unique_ptr<lh_model> lh_model::adapt(const lh_adapters* adapters) const {
-  lh::check_adapters(adapters, /*is_borrowed=*/path_.empty());
-  if (!path_.empty()) lh::check_loras(adapters, path_);
+  lh::check_adapters(adapters);
+  lh::check_loras(adapters, path_);
   lh::refuse_children();
   std::unique_ptr<lh_model> adapted(new lh_model(model_));
   adapted->path_ = path_;

@@ -42,8 +42,6 @@ class SpecialTexts {
 struct lh_model : std::enable_shared_from_this<lh_model> {
  public:
   static std::unique_ptr<lh_model> load(const char* path, const lh_model_params& params);
-  static std::unique_ptr<lh_model> borrow(llama_model* model,
-                                          const lh_adapters* adapters = nullptr);
   // Returns a model with the same weights and other adapters. The returned model keeps
   // this model alive.
   std::unique_ptr<lh_model> adapt(const lh_adapters* adapters) const;
@@ -104,9 +102,9 @@ struct lh_model : std::enable_shared_from_this<lh_model> {
   std::shared_ptr<lh_model> handed_out_;  // the model itself, as long as the C caller
                                           // owns it
   std::vector<float> tensor_split_;       // libllama keeps a pointer to it
-  std::string path_;                      // empty for a borrowed model
+  std::string path_;
   std::shared_ptr<const lh_model> base_;  // owns the weights; null if no other model does
-  std::unique_ptr<llama_model, Deleter> owned_;  // null for a borrowed model
+  std::unique_ptr<llama_model, Deleter> owned_;  // null if base_ owns the weights
   // Declared after owned_, so that the adapters are freed before the model: members are
   // destroyed in reverse order of declaration.
   lh::Adapters adapters_;

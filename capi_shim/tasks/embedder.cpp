@@ -79,7 +79,7 @@ lh::ContextPtr lh_embedder::make_context() {
   if (!ctx) {
     throw Error(LH_CONTEXT_ERROR, "no llama_context could be made: " + mark.last_error());
   }
-  model_.adapters().set(model_.get(), ctx.get());
+  model_.adapters().set(ctx.get());
   return ctx;
 }
 

@@ -43,7 +43,6 @@ struct Context {
   std::map<int32_t, std::vector<float>> logits;     // by index in the batch
   int64_t n_decodes = 0;
   std::vector<std::pair<llama_adapter_lora*, float>> loras;
-  std::vector<float> cvec;
   std::map<int32_t, int32_t> n_lost;  // number of cells at the beginning of a sequence
 };
 
@@ -314,7 +313,6 @@ const llama_context_params& last_params() { return the_context->params; }
 const std::vector<std::pair<llama_adapter_lora*, float>>& loras() {
   return the_context->loras;
 }
-const std::vector<float>& cvec() { return the_context->cvec; }
 int32_t n_loras() { return static_cast<int32_t>(living_loras.size()); }
 
 std::vector<double> logprobs(const std::vector<int32_t>& tokens) {
@@ -503,12 +501,6 @@ void llama_adapter_lora_free(llama_adapter_lora* lora) {
 int32_t llama_set_adapters_lora(llama_context* ctx, llama_adapter_lora** loras, size_t n,
                                 float* scales) {
   for (size_t i = 0; i < n; ++i) of(ctx).loras.emplace_back(loras[i], scales[i]);
-  return 0;
-}
-int32_t llama_set_adapter_cvec(llama_context* ctx, const float* data, size_t n,
-                               int32_t n_embd, int32_t, int32_t) {
-  if (n % static_cast<size_t>(n_embd) != 0) return -1;
-  of(ctx).cvec.assign(data, data + n);
   return 0;
 }
 uint32_t llama_n_ctx(const llama_context* ctx) { return of(ctx).params.n_ctx; }

@@ -95,7 +95,6 @@ const llama_context_params& last_params();
 
 // Adapters of the latest context with their scales, and its control vector.
 const std::vector<std::pair<llama_adapter_lora*, float>>& loras();
-const std::vector<float>& cvec();
 
 // Adapters that were loaded and not freed. The toy can load an adapter from any file.
 int32_t n_loras();

@@ -59,11 +59,11 @@ TEST_CASE("a model's parameters and adapters of another size are refused") {
   check_refused(lora, "lh_lora", load);
   CHECK(load(nullptr) == LH_MODEL_ERROR);
   const auto owner = toy::model();
-  const auto borrow = [&](lh_error* error) {
-    return lh_model_borrow(owner->get(), &adapters, &model, error);
+  const auto adapt = [&](lh_error* error) {
+    return lh_model_adapt(owner.get(), &adapters, &model, error);
   };
-  check_refused(adapters, "lh_adapters", borrow);
-  check_refused(lora, "lh_lora", borrow);
+  check_refused(adapters, "lh_adapters", adapt);
+  check_refused(lora, "lh_lora", adapt);
   CHECK(model == nullptr);
 }
 

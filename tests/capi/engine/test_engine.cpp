@@ -370,19 +370,16 @@ TEST_CASE("prompts share n_batch whatever libllama's batches may hold") {
 }
 
 TEST_CASE("the high-water mark is of one call or of all") {
-  fake::reset();
-  fake::settings().eos_share = 0.0;
-  const auto model = toy::model();
-  lh_engine engine(*model, toy::engine_params(256, 2, false));
+  Endless f(256, 2, false);
   for (int64_t id = 0; id < 3; ++id) {  // one after the other, the first the longest
     const auto prompt = toy::tokens(std::string(40 - 10 * id, 'x'));
-    toy::submit(engine, toy::Request(id, prompt, 3).of_call(id));
-    toy::run_all(engine);
-    engine.release(id);
+    toy::submit(f.engine, toy::Request(id, prompt, 3).of_call(id));
+    toy::run_all(f.engine);
+    f.engine.release(id);
   }
-  CHECK(engine.stats().n_cells_max == 42);
-  CHECK(engine.stats(1).n_cells_max == 32);
-  CHECK(engine.stats(2).n_cells_max == 22);
+  CHECK(f.engine.stats().n_cells_max == 42);
+  CHECK(f.engine.stats(1).n_cells_max == 32);
+  CHECK(f.engine.stats(2).n_cells_max == 22);
 }
 
 TEST_CASE("several threads use one engine at once") {
@@ -439,21 +436,6 @@ TEST_CASE(
   CHECK(lh_engine_new(model.get(), &deterministic, &engine, &error) == LH_CONTEXT_ERROR);
   CHECK(says("not possible with a recurrent model"));
   fake::reset();
-}
-
-TEST_CASE("a borrowed model is wrapped and stays its owner's") {
-  fake::reset();
-  const auto owner = toy::model();
-  lh_model* borrowed = nullptr;
-  lh_error error{};
-  CHECK(lh_model_borrow(nullptr, nullptr, &borrowed, &error) == LH_INVALID_ARGUMENT);
-  CHECK(borrowed == nullptr);
-  llama_model* native = owner->get();
-  CHECK(lh_model_borrow(native, nullptr, &borrowed, &error) == LH_OK);
-  CHECK(borrowed->n_vocab() == fake::kVocab);
-  CHECK(borrowed->piece(fake::kControl + 1) == "word");
-  lh_model_free(borrowed);
-  CHECK(owner->piece(fake::kControl + 1) == "word");
 }
 
 TEST_CASE("a model stays as long as anything that was made on it") {

@@ -98,7 +98,7 @@ lh_adapters listed(const lh_lora& lora) {
 
 uint64_t check(const File& lora, bool with_output = true) {
   const File model = model_file(with_output);
-  const lh_lora one = {sizeof(lh_lora), lora.path(), nullptr, 1.0F};
+  const lh_lora one = {sizeof(lh_lora), lora.path(), 1.0F};
   const lh_adapters adapters = listed(one);
   return lh::check_loras(&adapters, model.path());
 }
@@ -193,9 +193,9 @@ TEST_CASE("wrong lists of adapters are refused before anything is loaded") {
           LH_INVALID_ARGUMENT);
     CHECK(has(error.message, message));
   };
-  const lh_lora nan = {sizeof(lh_lora), "a.gguf", nullptr, std::nanf("")};
+  const lh_lora nan = {sizeof(lh_lora), "a.gguf", std::nanf("")};
   refused(listed(nan), "lora[0].scale must be a finite number");
-  const lh_lora nowhere = {sizeof(lh_lora), nullptr, nullptr, 1.0F};
+  const lh_lora nowhere = {sizeof(lh_lora), nullptr, 1.0F};
   refused(listed(nowhere), "lora.path must not be NULL");
   lh_adapters adapters = listed(nowhere);
   adapters.n_lora = -1;
@@ -203,23 +203,20 @@ TEST_CASE("wrong lists of adapters are refused before anything is loaded") {
   adapters.n_lora = 1;
   adapters.lora = nullptr;
   refused(adapters, "lora must not be NULL");
-  const lh_lora missing = {sizeof(lh_lora), "no/such.gguf", nullptr, 1.0F};
+  const lh_lora missing = {sizeof(lh_lora), "no/such.gguf", 1.0F};
   adapters = listed(missing);
   lh_model_params params;
   lh_model_default_params(&params);
   params.adapters = &adapters;
   CHECK(lh_model_load(fake::kModelPath, &params, &model, &error) == LH_MODEL_ERROR);
   CHECK(has(error.message, "LoRA file \"no/such.gguf\" cannot be opened"));
-  const auto owner = toy::model();
-  CHECK(lh_model_borrow(owner->get(), &adapters, &model, &error) == LH_INVALID_ARGUMENT);
-  CHECK(has(error.message, "lora[0].adapter must not be NULL for a borrowed model"));
 }
 
 TEST_CASE("adapters are loaded once, set on every context and freed with the model") {
   fake::reset();
   const File file = model_file(true);
-  lh_lora loras[] = {{sizeof(lh_lora), file.path(), nullptr, 0.5F},
-                     {sizeof(lh_lora), file.path(), nullptr, 2.0F}};
+  lh_lora loras[] = {{sizeof(lh_lora), file.path(), 0.5F},
+                     {sizeof(lh_lora), file.path(), 2.0F}};
   lh_adapters adapters = listed(loras[0]);
   adapters.n_lora = 2;
   {
@@ -230,6 +227,12 @@ TEST_CASE("adapters are loaded once, set on every context and freed with the mod
     for (int i = 0; i < 2; ++i) {
       const lh_engine engine(*model, toy::engine_params(64, 2, true));
       CHECK(fake::loras().empty());
+      const lh::ContextPtr ctx(
+          llama_init_from_model(model->get(), llama_context_default_params()));
+      owned.set(ctx.get());
+      REQUIRE(fake::loras().size() == 2);
+      CHECK(fake::loras()[0].second == 0.5F);
+      CHECK(fake::loras()[1].second == 2.0F);
     }
   }
   CHECK(fake::n_loras() == 0);
@@ -240,63 +243,27 @@ TEST_CASE("adapters are loaded once, set on every context and freed with the mod
   CHECK(fake::counts().n_violations == 0);
 }
 
-TEST_CASE("a borrowed model computes with its owner's adapters and control vector") {
-  fake::reset();
-  const auto owner = toy::model();
-  int adapter = 0;
-  const lh_lora lora = {sizeof(lh_lora), nullptr, &adapter, -0.5F};
-  std::vector<float> vector(8, 0.25F);
-  lh_adapters adapters = listed(lora);
-  adapters.cvec = vector.data();
-  adapters.n_cvec = vector.size();
-  adapters.cvec_last_layer = 2;
-  const auto model = lh_model::borrow(owner->get(), &adapters);
-  vector.assign(8, 1.0F);  // the vector was copied
-  for (int i = 0; i < 2; ++i) {
-    const lh_engine engine(*model, toy::engine_params(64, 2, true));
-    REQUIRE(fake::loras().size() == 1);
-    CHECK(fake::loras()[0].first == reinterpret_cast<llama_adapter_lora*>(&adapter));
-    CHECK(fake::loras()[0].second == -0.5F);
-    CHECK(fake::cvec() == std::vector<float>(8, 0.25F));
-  }
-  CHECK(fake::n_loras() == 0);
-  adapters.n_cvec = 7;  // not of the model's size
-  const auto other = lh_model::borrow(owner->get(), &adapters);
-  CHECK_THROWS_AS(lh_engine(*other, toy::engine_params(64, 2, true)), lh::Error);
-}
-
 TEST_CASE("an adapted model shares the weights of another and keeps them alive") {
   fake::reset();
   lh_model* base = lh_model::hand_out(toy::model());
-  int adapter = 0;
-  const lh_lora lora = {sizeof(lh_lora), nullptr, &adapter, 0.5F};
-  const lh_adapters adapters = listed(lora);
+  const lh_lora lora = {sizeof(lh_lora), "no/such.gguf", 0.5F};
+  lh_adapters adapters = listed(lora);
+  adapters.n_lora = 0;
   lh_model* adapted = nullptr;
   lh_error error{};
   REQUIRE(lh_model_adapt(base, &adapters, &adapted, &error) == LH_OK);
   CHECK(adapted->get() == base->get());
-  {
-    const lh_engine plain(*base, toy::engine_params(64, 2, true));
-    CHECK(fake::loras().empty());
-  }
+  const std::weak_ptr<const lh_model> seen = base->held();
   lh_model_free(base);
-  {
-    const lh_engine engine(*adapted, toy::engine_params(64, 2, true));
-    REQUIRE(fake::loras().size() == 1);
-    CHECK(fake::loras()[0].second == 0.5F);
-  }
+  CHECK(!seen.expired());
   lh_model* none = nullptr;
   CHECK(lh_model_adapt(nullptr, &adapters, &none, &error) == LH_INVALID_ARGUMENT);
-  const lh_lora file = {sizeof(lh_lora), "no/such.gguf", nullptr, 1.0F};
-  const lh_adapters files = listed(file);
-  CHECK(lh_model_adapt(adapted, &files, &none, &error) == LH_MODEL_ERROR);
+  adapters.n_lora = 1;
+  CHECK(lh_model_adapt(adapted, &adapters, &none, &error) == LH_MODEL_ERROR);
   CHECK(has(error.message, "LoRA file \"no/such.gguf\" cannot be opened"));
-  lh_model* borrowed = lh_model::hand_out(lh_model::borrow(adapted->get()));
-  CHECK(lh_model_adapt(borrowed, &files, &none, &error) == LH_INVALID_ARGUMENT);
-  CHECK(has(error.message, "must not be NULL for a borrowed model"));
   CHECK(none == nullptr);
-  lh_model_free(borrowed);
   lh_model_free(adapted);
+  CHECK(seen.expired());
 }
 
 TEST_CASE("settings of rotary embeddings go to the context") {
