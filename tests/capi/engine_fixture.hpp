@@ -14,8 +14,10 @@
 struct Fixture {
   explicit Fixture(int32_t n_ctx = 256, int32_t n_seq_max = 4, bool unified = true,
                    bool recurrent = false)
+      : Fixture(toy::engine_params(n_ctx, n_seq_max, unified), recurrent) {}
+  explicit Fixture(const lh_engine_params& params, bool recurrent = false)
       : model((fake::reset(), fake::settings().recurrent = recurrent, toy::model())),
-        engine(*model, toy::engine_params(n_ctx, n_seq_max, unified)) {}
+        engine(*model, params) {}
   ~Fixture() { CHECK(fake::counts().n_violations == 0); }
 
   // Returns the final text, including NULs, which the toy generates.
@@ -34,6 +36,15 @@ struct Endless : Fixture {
   explicit Endless(Options... options) : Fixture(options...) {
     fake::settings().eos_share = 0;
   }
+};
+
+// An Endless whose engine is deterministic.
+struct Deterministic : Endless {
+  explicit Deterministic(const lh_engine_params& params) : Endless(params) {
+    fake::settings().uniform_rows = lh::kUniformRows;
+  }
+  Deterministic(int32_t n_ctx_seq, int32_t n_seq)
+      : Deterministic(toy::deterministic_params(n_ctx_seq, n_seq)) {}
 };
 
 // Returns prompts that differ from each other, of different lengths.

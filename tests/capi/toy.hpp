@@ -18,14 +18,15 @@ inline std::unique_ptr<lh_model> model() {
   return lh_model::load(fake::kModelPath, params);
 }
 
-inline lh_engine_params engine_params(int32_t n_ctx, int32_t n_seq_max, bool unified) {
+inline lh_engine_params engine_params(int32_t n_ctx, int32_t n_seq_max, bool unified,
+                                      int32_t n_batch = 32, int32_t n_ubatch = 32) {
   lh_engine_params params;
   lh_engine_default_params(&params);
   params.n_ctx = n_ctx;
   params.n_seq_max = n_seq_max;
   params.kv_unified = unified ? 1 : 0;
-  params.n_batch = std::max(32, n_seq_max);
-  params.n_ubatch = 32;
+  params.n_batch = std::max(n_batch, n_seq_max);
+  params.n_ubatch = n_ubatch;
   return params;
 }
 

@@ -139,48 +139,38 @@ TEST_CASE("resume without room says so and changes nothing") {
 }
 
 TEST_CASE("an answer that was paused without its cells comes back as a prompt") {
-  fake::reset();
-  fake::settings().eos_share = 0;
-  fake::settings().uniform_rows = lh::kUniformRows;
+  Deterministic f(64, 4);
   fake::settings().fail_state = true;
-  const auto model = toy::model();
-  lh_engine engine(*model, toy::deterministic_params(64, 4));
-  toy::submit(engine, Request(1, kHello, 10));
-  toy::submit(engine, Request(2, toy::tokens("two"), 10));
-  toy::run(engine, 4);
-  engine.pause(1);
-  engine.resume(1);
-  CHECK(engine.get(1).state == LH_STATE_PREFILL);
-  toy::run_all(engine);
-  CHECK(engine.get(1).text == fake::answer(kHello, 10));
-  CHECK(engine.get(2).text == fake::answer(toy::tokens("two"), 10));
-  CHECK(fake::counts().n_violations == 0);
+  toy::submit(f.engine, Request(1, kHello, 10));
+  toy::submit(f.engine, Request(2, toy::tokens("two"), 10));
+  toy::run(f.engine, 4);
+  f.engine.pause(1);
+  f.engine.resume(1);
+  CHECK(f.engine.get(1).state == LH_STATE_PREFILL);
+  toy::run_all(f.engine);
+  CHECK(f.text(1) == fake::answer(kHello, 10));
+  CHECK(f.text(2) == fake::answer(toy::tokens("two"), 10));
 }
 
 TEST_CASE("an answer that is paused again while it is computed again keeps its shape") {
-  fake::reset();
-  fake::settings().eos_share = 0;
-  fake::settings().uniform_rows = lh::kUniformRows;
-  fake::settings().fail_state = true;
-  const auto model = toy::model();
   lh_engine_params params = toy::deterministic_params(64, 8);
   params.n_batch = params.n_ubatch = 16;
-  lh_engine engine(*model, params);
-  toy::submit(engine, Request(1, toy::tokens("hello"), 30));
-  toy::run(engine, 20);
-  const int64_t n_before = engine.get(1).n_generated;
+  Deterministic f(params);
+  fake::settings().fail_state = true;
+  toy::submit(f.engine, Request(1, toy::tokens("hello"), 30));
+  toy::run(f.engine, 20);
+  const int64_t n_before = f.engine.get(1).n_generated;
   REQUIRE(n_before == 20);  // 24 tokens were decoded
   for (int32_t i = 0; i < 2; ++i) {
-    engine.pause(1);
-    engine.resume(1);
-    toy::run(engine, 1);  // 16 of these tokens again
+    f.engine.pause(1);
+    f.engine.resume(1);
+    toy::run(f.engine, 1);  // 16 of these tokens again
   }
-  CHECK(engine.get(1).n_generated == n_before);
-  toy::run(engine, 1);  // the other 8 tokens, without logits
-  CHECK(engine.get(1).n_generated == n_before);
-  toy::run(engine, 1);  // the token that was drawn last, in a group of eight
-  CHECK(engine.get(1).n_generated == n_before + 1);
-  toy::run_all(engine);
-  CHECK(engine.get(1).text == fake::answer(toy::tokens("hello"), 30));
-  CHECK(fake::counts().n_violations == 0);
+  CHECK(f.engine.get(1).n_generated == n_before);
+  toy::run(f.engine, 1);  // the other 8 tokens, without logits
+  CHECK(f.engine.get(1).n_generated == n_before);
+  toy::run(f.engine, 1);  // the token that was drawn last, in a group of eight
+  CHECK(f.engine.get(1).n_generated == n_before + 1);
+  toy::run_all(f.engine);
+  CHECK(f.text(1) == fake::answer(toy::tokens("hello"), 30));
 }
