@@ -50,7 +50,8 @@ class Kind(Enum):
 class Action:
     """A decision about a client.
 
-    For SUBMIT, `n_fork` tokens of the held prefix or ended prompt `fork_from` continue.
+    For SUBMIT: id of the held prefix or ended prompt to continue, and number of tokens of
+    the ended prompt.
     """
 
     kind: Kind
