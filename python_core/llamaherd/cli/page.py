@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from llamaherd.cli.kinds import merged_variables, type_of
-from llamaherd.cli.wording import flag_of, option_of, terms_of_command
+from llamaherd.cli.wording import flag_of, is_given, option_of, terms_of_command
 from llamaherd.engine.core import values
 from llamaherd.engine.core.declaration import REQUIRED, options_of
 from llamaherd.engine.core.errors import BadArgumentError
@@ -124,7 +124,7 @@ class _Declared(click.Command):
 
     def invoke(self, ctx: click.Context) -> Any:  # noqa: ANN401 - types of click
         """Run the command."""
-        with spoken_in(terms_of_command(self)):
+        with spoken_in(terms_of_command(self, ctx)):
             try:
                 return super().invoke(ctx)
             except BadArgumentError as error:
@@ -165,9 +165,8 @@ def _flag_that_set(ctx: click.Context, error: BadArgumentError) -> str:
     if option is None:
         return error.argument
     is_file = str(ctx.params.get("input")).lower().endswith(".toml")  # it has the others
-    source = ctx.get_parameter_source(str(option.name))
-    is_given = source is click.core.ParameterSource.COMMANDLINE
-    return flag_of(option) if is_given or not is_file else error.argument
+    has_flag = not is_file or is_given(ctx, str(option.name))
+    return flag_of(option) if has_flag else error.argument
 
 
 class Command(_Declared):

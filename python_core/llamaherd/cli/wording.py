@@ -35,6 +35,12 @@ class _CommandLine(LanguageTerms):
 
     # Command whose options messages name; None outside of a command.
     command: click.Command | None = None
+    given: frozenset[str | None] = frozenset()  # parameters on its command line
+
+    def name(self, argument: str) -> str:
+        """Return the option that the command line gives for an argument."""
+        option = self._option(argument)
+        return flag_of(option) if option and option.name in self.given else argument
 
     def argument(self, function: str, name: str) -> str:
         """Return the option for an argument, of this command or of another one."""
@@ -105,16 +111,26 @@ COMMAND_LINE = _CommandLine(
 )
 
 
-def terms_of_command(command: click.Command) -> LanguageTerms:
+def terms_of_command(
+    command: click.Command, ctx: click.Context | None = None
+) -> LanguageTerms:
     """Return the terms for messages about the options of a command."""
-    return replace(COMMAND_LINE, command=command)
+    names = () if ctx is None else (param.name for param in command.params)
+    given = frozenset(name for name in names if ctx and is_given(ctx, str(name)))
+    return replace(COMMAND_LINE, command=command, given=given)
+
+
+def is_given(ctx: click.Context, name: str) -> bool:
+    """Whether the command line, not a file or a default, sets a parameter."""
+    return ctx.get_parameter_source(name) is click.core.ParameterSource.COMMANDLINE
 
 
 def option_of(command: click.Command, name: str) -> click.Option | None:
     """Return the option of a command for an argument of a call, or a key of a table."""
     for param in command.params:
-        key = (param.name or "").rpartition("__")[2]  # without the table of a key
-        if isinstance(param, click.Option) and key == name:
+        table, _, key = (param.name or "").rpartition("__")
+        is_model = (table, key) == (name, "path")  # key of the table [model]
+        if isinstance(param, click.Option) and (key == name or is_model):
             return param
     return None
 

@@ -14,25 +14,32 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from llamaherd.server import schemas
 from llamaherd.server.answers import FormWriter, ServedAnswer
 from llamaherd.server.chats import content_text, joined_text
-from llamaherd.server.errors import ApiError, bad_field, unknown_field
+from llamaherd.server.errors import ApiError, bad_field
 from llamaherd.server.fields import (
     FIELDS,
     LIST,
     OBJECT,
     TEXT,
     UnusedField,
-    check_names,
+    check_kinds,
+    checked_fields,
     checked_messages,
-    checked_object,
-    checked_string,
     shown,
     unfit,
 )
 from llamaherd.server.openai import RewrittenChat, chat_properties
 from llamaherd.server.protocol import dumps
 from llamaherd.server.running import counts
-from llamaherd.server.sampling import FORM_FIELDS, STOP_FIELD, stop_of
-from llamaherd.server.schemas import COUNT, Schema, either, listed, record, whole
+from llamaherd.server.sampling import ANSWER_SCHEMA, FORM_FIELDS, STOP_FIELD, stop_of
+from llamaherd.server.schemas import (
+    COUNT,
+    Schema,
+    either,
+    listed,
+    part,
+    record,
+    whole,
+)
 from llamaherd.server.tools import as_functions
 
 if TYPE_CHECKING:
@@ -44,6 +51,32 @@ if TYPE_CHECKING:
     from llamaherd.server.tools import FunctionCall
 
 _BLOCKS: Schema = either(schemas.TEXT, listed(schemas.OBJECT))
+_MESSAGE = part({"role": schemas.TEXT, "content": _BLOCKS})
+_OF_BLOCKS = {"type": schemas.TEXT, "cache_control": schemas.OBJECT}
+_BLOCK_KINDS = {
+    "tool_result": part(
+        tool_use_id=schemas.TEXT,
+        content=either(schemas.TEXT, schemas.LIST),
+        is_error=schemas.FLAG,
+        **_OF_BLOCKS,
+    ),
+    "thinking": part({"thinking": schemas.TEXT}, signature=schemas.TEXT, **_OF_BLOCKS),
+    "redacted_thinking": part(data=schemas.TEXT, **_OF_BLOCKS),
+    "tool_use": part(
+        {"name": schemas.TEXT, "input": schemas.OBJECT},
+        id=schemas.TEXT,
+        caller=schemas.OBJECT,
+        **_OF_BLOCKS,
+    ),
+}
+_TOOL = part(
+    {"name": schemas.TEXT},
+    description=schemas.TEXT,
+    input_schema=schemas.OBJECT,
+    strict=schemas.FLAG,
+    **_OF_BLOCKS,
+)
+_FORMAT = part({"type": schemas.TEXT}, schema=ANSWER_SCHEMA)
 _OWN: dict[str, Schema] = {
     "messages": listed(
         record(role={"enum": ["user", "assistant"]}, content=_BLOCKS), minItems=1
@@ -51,10 +84,16 @@ _OWN: dict[str, Schema] = {
     "max_tokens": whole(1),
     "system": _BLOCKS,
     "stop_sequences": listed(schemas.TEXT),
-    "tools": listed(schemas.OBJECT),
-    "tool_choice": schemas.OBJECT,
-    "thinking": schemas.OBJECT,
-    "output_config": schemas.OBJECT,
+    "tools": listed(_TOOL),
+    "tool_choice": part(
+        {"type": schemas.TEXT},
+        name=schemas.TEXT,
+        disable_parallel_tool_use=schemas.FLAG,
+    ),
+    "thinking": part(
+        {"type": schemas.TEXT}, budget_tokens=schemas.WHOLE, display=schemas.TEXT
+    ),
+    "output_config": part(effort=schemas.TEXT, format=_FORMAT),
 }
 # Fields of chats that have another name in this API.
 _OF_CHATS = frozenset(
@@ -83,9 +122,6 @@ _NAMES = {
     "reasoning_effort": "output_config",
     "max_completion_tokens": "max_tokens",
 }
-# Fields of functions, and of all blocks.
-_OF_TOOLS = frozenset({"name", "description", "input_schema", "strict"})
-_OF_BLOCKS = frozenset({"type", "cache_control"})
 _CHOICES = {"auto": "auto", "any": "required", "none": "none"}
 _THINKING = {"enabled": "enabled", "adaptive": "enabled", "disabled": "disabled"}
 _STOP_REASONS = {"length": "max_tokens", "tool_calls": "tool_use"}
@@ -101,26 +137,28 @@ def _messages(request: Mapping[str, object]) -> list[dict[str, Any]]:
         )
     for i, message in enumerate(messages):
         where = f"messages[{i}]"
-        fields = checked_object(where, message)
-        for name in fields.keys() - {"role", "content"}:
-            raise unknown_field(f"{where}.{name}")
-        content = fields.get("content")
+        fields = checked_fields(where, message, _MESSAGE)
+        role, content = fields["role"], fields["content"]
+        if role not in ("user", "assistant"):
+            raise unfit(f"{where}.role", "one of user, assistant", role)
         blocks = [{"type": "text", "text": content}]
-        if not isinstance(content, str):
-            if not isinstance(content, list):
-                wanted = "a string or a list of blocks"
-                raise unfit(f"{where}.content", wanted, content)
+        if isinstance(content, list):
             blocks = [
-                checked_object(f"{where}.content[{j}]", block)
+                _block_of(f"{where}.content[{j}]", block)
                 for j, block in enumerate(content)
             ]
-        if fields.get("role") == "user":
+        if role == "user":
             conversation += _of_user(f"{where}.content", blocks)
-        elif fields.get("role") == "assistant":
-            conversation.append(_of_assistant(f"{where}.content", blocks))
         else:
-            raise unfit(f"{where}.role", "one of user, assistant", fields.get("role"))
+            conversation.append(_of_assistant(f"{where}.content", blocks))
     return conversation
+
+
+def _block_of(where: str, block: dict[str, Any]) -> dict[str, Any]:
+    """Return a checked block; those with text are checked by `joined_text`."""
+    kind = block.get("type")
+    schema = _BLOCK_KINDS.get(kind) if isinstance(kind, str) else None
+    return block if schema is None else checked_fields(where, block, schema)
 
 
 def _of_user(where: str, blocks: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -129,8 +167,7 @@ def _of_user(where: str, blocks: Sequence[dict[str, Any]]) -> list[dict[str, Any
     for i, block in enumerate(blocks):
         name = f"{where}[{i}]"
         if block.get("type") == "tool_result":
-            check_names(name, block, {*_OF_BLOCKS, "tool_use_id", "content", "is_error"})
-            content = content_text(f"{name}.content", block.get("content") or "")
+            content = content_text(f"{name}.content", block.get("content", ""))
             call_id = block.get("tool_use_id")
             messages.append({"role": "tool", "tool_call_id": call_id, "content": content})
             continue
@@ -146,19 +183,15 @@ def _of_assistant(where: str, blocks: Sequence[dict[str, Any]]) -> dict[str, Any
     """Return a message of the assistant: its thought, text and calls."""
     message: dict[str, Any] = {"role": "assistant", "content": ""}
     for i, block in enumerate(blocks):
-        name, kind = f"{where}[{i}]", block.get("type")
+        kind = block.get("type")
         if kind == "thinking":
-            check_names(name, block, {*_OF_BLOCKS, "thinking", "signature"})
-            thought = checked_string(f"{name}.thinking", block.get("thinking"))
-            message["reasoning_content"] = message.get("reasoning_content", "") + thought
+            thought = message.get("reasoning_content", "") + block["thinking"]
+            message["reasoning_content"] = thought
         elif kind == "redacted_thinking":
             continue
         elif kind == "tool_use":
-            check_names(name, block, {*_OF_BLOCKS, "id", "name", "input", "caller"})
-            arguments = json.dumps(
-                checked_object(f"{name}.input", block.get("input")), ensure_ascii=False
-            )
-            function = {"name": block.get("name"), "arguments": arguments}
+            arguments = json.dumps(block["input"], ensure_ascii=False)
+            function = {"name": block["name"], "arguments": arguments}
             call = {"id": block.get("id"), "type": "function", "function": function}
             message.setdefault("tool_calls", []).append(call)
         else:
@@ -354,27 +387,35 @@ class Messages(RewrittenChat):
         chat["messages"] = _messages(request)
         chat["max_completion_tokens"] = request["max_tokens"]
         if "stop_sequences" in request:
+            check_kinds("stop_sequences", request["stop_sequences"], schemas.LIST)
             chat["stop"] = request["stop_sequences"]
         if "tools" in request:
-            chat["tools"] = as_functions(request["tools"], ("custom", None), _OF_TOOLS)
+            kinds = ("custom", None)
+            chat["tools"] = as_functions(request["tools"], kinds, _TOOL, "input_schema")
         if "tool_choice" in request:
-            choice = checked_object("tool_choice", request["tool_choice"])
+            choice = _checked("tool_choice", request)
             kind = _kind("tool_choice", choice, (*_CHOICES, "tool"))
+            if kind == "tool" and "name" not in choice:
+                raise unfit("tool_choice.name", "a string", None, param="tool_choice")
             named = {"type": "function", "function": {"name": choice.get("name")}}
             chat["tool_choice"] = named if kind == "tool" else _CHOICES[kind]
         if "thinking" in request:
-            thinking = checked_object("thinking", request["thinking"])
+            thinking = _checked("thinking", request)
             kind = _THINKING[_kind("thinking", thinking, tuple(_THINKING))]
             settings = {k: v for k, v in thinking.items() if k != "display"}
             chat["thinking"] = {**settings, "type": kind}
-        config = checked_object("output_config", request.get("output_config", {}))
-        for name in config.keys() - {"format", "effort"}:
-            raise unknown_field(f"output_config.{name}", ["output_config.format"])
-        if config.get("effort") is not None:
+        config = _checked("output_config", request)
+        if "effort" in config:
             chat["reasoning_effort"] = config["effort"]
-        if config.get("format") is not None:
-            form = checked_object("output_config.format", config["format"])
+        if "format" in config:
+            form = config["format"]
             _kind("output_config.format", form, ("json_schema",))
-            schema = {"schema": form.get("schema")}
-            chat["response_format"] = {"type": "json_schema", "json_schema": schema}
+            chat["response_format"] = {
+                "type": "json_schema",
+                "schema": form.get("schema"),
+            }
         return chat
+
+
+def _checked(name: str, request: Mapping[str, object]) -> dict[str, Any]:
+    return checked_fields(name, request.get(name, {}), _OWN[name], param=name)

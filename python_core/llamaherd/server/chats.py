@@ -14,14 +14,28 @@ from llamaherd.calls.chat.messages import check_texts
 from llamaherd.engine.core import checks
 from llamaherd.engine.core.argument import Argument, Field
 from llamaherd.engine.core.thinking import MOST_TOKENS, checked_thinking
-from llamaherd.server.errors import JSON, bad_field, unknown_field
+from llamaherd.server.errors import JSON, bad_field
 from llamaherd.server.fields import (
+    check_kinds,
     check_of_message,
+    checked_fields,
     checked_messages,
-    checked_string,
     unfit,
 )
-from llamaherd.server.schemas import FLAG, TEXT, Schema, listed, ref, whole
+from llamaherd.server.schemas import (
+    FLAG,
+    LIST,
+    OBJECT,
+    TEXT,
+    WHOLE,
+    Schema,
+    either,
+    listed,
+    part,
+    ref,
+    whole,
+    with_more,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -44,6 +58,7 @@ CHAT_FIELDS: dict[str, Schema] = {
     "continue_final_message": FLAG,
     "add_generation_prompt": FLAG,
 }
+_THINKING = part({"type": TEXT}, budget_tokens=WHOLE)
 _SWITCHES = ("enable_thinking", "thinking")  # variables of templates
 _NO_EFFORT = "none"
 
@@ -132,13 +147,12 @@ def _thinking(value: object) -> Any:  # noqa: ANN401 - checked by the library
     where = Argument("thinking")
     kinds = ("enabled", "disabled")
     kind = checks.choice(where.at(Field("type")), value["type"], kinds)
-    for name in value.keys() - {"type", "budget_tokens"}:
-        raise bad_field("thinking", f"thinking has no field {JSON.literal(name[:60])}")
-    n = value.get("budget_tokens", True)
-    if kind == "disabled":
-        return False
+    fields = checked_fields("thinking", value, _THINKING, param="thinking")
+    n = fields.get("budget_tokens", True)
     if n is not True:
         n = checks.integer(where.at(Field("budget_tokens")), n, 0, MOST_TOKENS)
+    if kind == "disabled":
+        return False
     return checked_thinking("thinking", n)
 
 
@@ -151,6 +165,24 @@ _ROLES = {
 }
 # Fields of messages with calls of functions and their results.
 _OF_TOOLS = {"assistant": "tool_calls", "tool": "tool_call_id"}
+# Clients send calls back with fields of their own.
+_CALL = with_more(
+    part(
+        {"function": with_more(part({"name": TEXT}, arguments=TEXT))},
+        id=TEXT,
+        type=TEXT,
+        index=WHOLE,
+    )
+)
+_MESSAGE = with_more(
+    part(
+        role=TEXT,
+        content=either(TEXT, LIST),
+        refusal=TEXT,
+        tool_calls=listed(_CALL),
+        tool_call_id=TEXT,
+    )
+)
 
 
 def chat_messages(request: Mapping[str, object]) -> list[dict[str, object]]:
@@ -169,19 +201,17 @@ def _message(name: str, message: object) -> dict[str, object]:
         raise unfit(f"{name}.role", f"one of {', '.join(_ROLES)}", role)
     of_tools = _OF_TOOLS.get(role)
     accepted = {"role", "content", of_tools}
-    refusal = message.get("refusal")
-    if of_tools == "tool_calls" and isinstance(refusal, str):
+    if of_tools == "tool_calls":
         accepted.add("refusal")
+    check_kinds(name, {key: message[key] for key in accepted & message.keys()}, _MESSAGE)
     for key, value in message.items():
         if key not in accepted:
             check_of_message(name, key, value)
     converted: dict[str, object] = {"role": _ROLES[role]}
     if of_tools == "tool_calls" and message.get("tool_calls"):
-        converted["tool_calls"] = _calls(f"{name}.tool_calls", message["tool_calls"])
+        converted["tool_calls"] = [_call(call) for call in message["tool_calls"]]
     if of_tools == "tool_call_id" and message.get("tool_call_id") is not None:
-        converted["tool_call_id"] = checked_string(
-            f"{name}.tool_call_id", message["tool_call_id"]
-        )
+        converted["tool_call_id"] = message["tool_call_id"]
     if "tool_calls" in converted and message.get("content") in (None, []):
         converted["content"] = ""  # a call needs no text
     else:
@@ -190,27 +220,15 @@ def _message(name: str, message: object) -> dict[str, object]:
     return {**converted, "reasoning_content": thought} if thought else converted
 
 
-def _calls(name: str, calls: object) -> list[dict[str, object]]:
-    """Return the calls of functions in a message of the assistant."""
-    if not isinstance(calls, list):
-        raise unfit(name, "a list of calls", calls)
-    converted: list[dict[str, object]] = []
-    for i, call in enumerate(calls):
-        where = f"{name}[{i}]"
-        function = call.get("function") if isinstance(call, dict) else None
-        if not isinstance(call, dict) or not isinstance(function, dict):
-            raise unfit(where, "an object with id, type and function", call)
-        function_name = checked_string(f"{where}.function.name", function.get("name"))
-        # A call of a function without arguments may have null or an empty text.
-        arguments = function.get("arguments")
-        arguments = "{}" if arguments is None or arguments == "" else arguments
-        arguments = checked_string(f"{where}.function.arguments", arguments)
-        invocation = {"name": function_name, "arguments": arguments}
-        identity = (
-            {"id": checked_string(f"{where}.id", call["id"])} if call.get("id") else {}
-        )
-        converted.append({**identity, "type": "function", "function": invocation})
-    return converted
+def _call(call: Mapping[str, Any]) -> dict[str, object]:
+    """Return a call of a function in a message of the assistant."""
+    function, identity = call["function"], {"id": call["id"]} if call.get("id") else {}
+    # A call of a function without arguments may have null or an empty text.
+    invocation = {
+        "name": function["name"],
+        "arguments": function.get("arguments") or "{}",
+    }
+    return {**identity, "type": "function", "function": invocation}
 
 
 def _content(name: str, message: Mapping[str, object]) -> str:
@@ -229,8 +247,13 @@ TEXT_OF = {
     "output_text": "text",
     "refusal": "refusal",
 }
-# Further fields of such parts, without an effect.
-_UNUSED = frozenset({"type", "annotations", "logprobs", "cache_control"})
+# Such a part, by the field with its text; the other fields have no effect.
+PARTS = {
+    field: part(
+        {"type": TEXT, field: TEXT}, annotations=LIST, logprobs=LIST, cache_control=OBJECT
+    )
+    for field in set(TEXT_OF.values())
+}
 
 
 def content_text(name: str, content: object) -> str:
@@ -244,18 +267,17 @@ def content_text(name: str, content: object) -> str:
 
 def joined_text(name: str, parts: Sequence[object], first: int = 0) -> str:
     """Return the text of the content of a message that has several parts."""
-    return "".join(_text_of(f"{name}[{i}]", part) for i, part in enumerate(parts, first))
+    return "".join(_text_of(f"{name}[{i}]", item) for i, item in enumerate(parts, first))
 
 
-def _text_of(name: str, part: object) -> str:
-    kind = part.get("type") if isinstance(part, dict) else None
-    if not isinstance(part, dict) or not isinstance(kind, str):
-        raise unfit(name, '{"type": "text", "text": "..."}', part)
+def _text_of(name: str, item: object) -> str:
+    kind = item.get("type") if isinstance(item, dict) else None
+    if kind is not None and not isinstance(kind, str):
+        raise unfit(f"{name}.type", "a string", kind)
+    if kind is None:
+        raise unfit(name, '{"type": "text", "text": "..."}', item)
     if kind not in TEXT_OF:
         text = f"{name} is of type {JSON.literal(kind[:60])}: this model reads text only"
         raise bad_field(name, text)
     field = TEXT_OF[kind]
-    for key, value in part.items():
-        if key not in _UNUSED | {field} and value is not None:
-            raise unknown_field(f"{name}.{key}")
-    return checked_string(f"{name}.{field}", part.get(field))
+    return str(checked_fields(name, item, PARTS[field])[field])

@@ -80,7 +80,9 @@ class _EchoCall:
         if n_top is not None:
             name = "logprobs" if parsed.prompt_logprobs is None else "prompt_logprobs"
             check_kept(name, sum(map(len, tokens)), n_top)
-            self._scored = ScoredPrompts(ctx.model, tokens, max(1, n_top))
+            self._scored = ScoredPrompts(
+                ctx.model, tokens, max(1, n_top), ctx.options["n_ctx"]
+            )
             call = Call(self._scored.requests, seed=0, on_error="return")
             self._scoring = HostedCall(ctx, call)
         self._is_read = (

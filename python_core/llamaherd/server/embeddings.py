@@ -15,9 +15,9 @@ from llamaherd.calls.asks.options import EmbedOptions, ScoreOptions
 from llamaherd.engine.core import checks
 from llamaherd.engine.core.argument import Argument
 from llamaherd.engine.core.declaration import options_of
-from llamaherd.engine.core.errors import code_of
+from llamaherd.engine.core.errors import BadArgumentError, code_of
 from llamaherd.server import schemas
-from llamaherd.server.errors import ApiError, bad_field, of_text, renamed
+from llamaherd.server.errors import ApiError, bad_field, of_text
 from llamaherd.server.fields import (
     FLAG,
     INTEGER,
@@ -97,14 +97,19 @@ class EmbeddingsApi(WorkShape):
         size = n_embd
         if "dimensions" in request:
             size = checks.integer("dimensions", request["dimensions"], 1, n_embd)
-        texts = _texts(request["input"])
+        texts, is_many = _texts(request["input"])
         options = {name: request[name] for name in _OPTIONS & request.keys()}
         is_scaled = checks.flag("normalize", options.get("normalize", True))
-        with renamed({"texts": "input"}):
+        try:
             work = self.work(model, texts, request, options)
+        except BadArgumentError as error:
+            if error.argument != "texts":
+                raise
+            place = error.place if is_many else error.place[1:]
+            raise error.moved(argument="input", place=place) from None
 
         def render(embeddings: Embeddings) -> dict[str, object]:
-            _check_all(embeddings.errors, lambda i: f"input[{i}]")
+            _check_all(embeddings.errors, lambda i: f"input[{i}]" if is_many else "input")
             vectors = _cut(embeddings.vectors, size, is_scaled=is_scaled)
             data = [
                 {"object": "embedding", "index": i, "embedding": _written(vector, form)}
@@ -142,8 +147,10 @@ class EmbeddingsApi(WorkShape):
         return name or settings.model_name, self._model
 
 
-def _texts(value: object) -> list[Any]:
-    """Return the texts of a request: texts, or lists of token ids."""
+def _texts(value: object) -> tuple[list[Any], bool]:
+    """Return the texts of a request, or lists of token ids; and whether it has a list."""
+    if not isinstance(value, (str, list)):
+        raise unfit("input", "a text, or a list of texts or token ids", value)
     texts: list[Any] = value if isinstance(value, list) else [value]
     is_many = texts is value and all(isinstance(text, (str, list)) for text in texts[:1])
     if not is_many:  # a text, or a list of token ids
@@ -157,7 +164,7 @@ def _texts(value: object) -> list[Any]:
             raise unfit(name, "a text or a list of token ids", text, param="input")
         if not text:
             raise bad_field("input", f"{name} must not be an empty text")
-    return texts
+    return texts, is_many
 
 
 def _check_all(errors: Sequence[str | None], name_of: Callable[[int], str]) -> None:

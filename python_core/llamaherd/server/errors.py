@@ -45,7 +45,9 @@ _TYPES = {
     429: "rate_limit_error",
 }
 _WITH_PARTS = ("messages", "stream_options")  # objects whose fields OpenAI's errors name
-_PROMPTS = ("messages", "prompts", "input", "texts")  # fields with prompts
+# Fields with prompts, and with a system text, in this and in other APIs.
+_PROMPTS = ("messages", "prompts", "input", "texts", "prompt")
+_SYSTEMS = frozenset(("system", "system_prompt", "instructions"))
 # Codes of errors, by the code of the failure that a prompt itself causes.
 _OF_PROMPTS = {
     **dict.fromkeys(("missing", "empty", "not_tokenized"), "invalid_prompt"),
@@ -96,9 +98,13 @@ def bad_field(name: str, message: str) -> ApiError:
 def unknown_field(name: str, names: Collection[str] = ()) -> ApiError:
     """Return the error of an unknown field."""
     short_name = name if len(name) <= 60 else f"{name[:57]}..."
+    same = next((other for other in _PROMPTS if name in _PROMPTS and other in names), "")
+    hint = f"; did you mean {same!r}?" if same else checks.meant(name, names)
+    if name in _SYSTEMS and "messages" in names and _SYSTEMS.isdisjoint(names):
+        hint = '; send it in messages, as a message with the role "system"'
     return ApiError(
         400,
-        f"{short_name!r} is not supported here{checks.meant(name, names)}",
+        f"{short_name!r} is not supported here{hint}",
         param=short_name,
         code="unsupported_parameter",
     )
@@ -169,7 +175,7 @@ def _of_argument(error: BadArgumentError, names: Collection[str]) -> ApiError:
 
     where = field(Argument(error.argument, error.place))
     param = None
-    if where.name in names:
+    if where.name.partition(".")[0] in names:
         param = where.dotted() if where.name in _WITH_PARTS else where.name
     text = error.rendered(lambda argument: field(argument).dotted())
     return ApiError(400, text, param=param, code="invalid_value")

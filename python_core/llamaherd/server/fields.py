@@ -12,10 +12,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from llamaherd.engine.core import checks
+from llamaherd.server import schemas
 from llamaherd.server.errors import JSON, ApiError, bad_field, unknown_field
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
+    from collections.abc import Mapping, Sequence
+
+    from llamaherd.server.schemas import Schema
 
 FLAG, INTEGER, NUMBER = ("boolean",), ("integer",), ("number",)
 TEXT, LIST, OBJECT = ("string",), ("array",), ("object",)
@@ -38,28 +41,32 @@ class UnusedField:
     # Accepted values, null left out; None accepts every value of these types.
     values: tuple[object, ...] | None
     reason: str = ""  # reason why other values are refused; "" for no reason
+    of_texts: bool = False  # whether an object may have texts only
 
     @property
     def schema(self) -> dict[str, object]:
         """JSON Schema of the accepted values, null left out."""
         if self.values is None:
-            return {"type": list(self.types)}
+            return {"type": list(self.types), **self._items}
         return {"enum": list(self.values)} if self.values else {"type": "null"}
 
     def check(self, name: str, value: object) -> None:
         """Check first the type of a value, then whether the value is supported."""
         if value is None:
             return
-        if not any(_has_type(value, kind) for kind in self.types):
-            expected = " or ".join(_IN_WORDS[kind] for kind in self.types)
-            text = f"{name} must be {expected}, not {shown(value)}"
-            if self.values == ():
-                text = f"{text}; {self._refusal('it')}"
-            raise bad_field(name, text)
+        try:
+            check_kinds(name, value, {"type": self.types, **self._items}, param=name)
+        except ApiError as error:
+            more = f"; {self._refusal('it')}" if self.values == () else ""
+            raise bad_field(name, f"{error}{more}") from None
         if self.values is None or any(_is_same(value, other) for other in self.values):
             return
         text = self._refusal(name, f", not {shown(value)}")
         raise ApiError(400, text, param=name, code="unsupported_parameter")
+
+    @property
+    def _items(self) -> Schema:
+        return {"additionalProperties": schemas.TEXT} if self.of_texts else {}
 
     def _refusal(self, name: str, but: str = "") -> str:
         values = [JSON.literal(value) for value in self.values or ()]
@@ -72,9 +79,9 @@ class UnusedField:
         return f"{text}: {self.reason}" if self.reason else text
 
 
-# `stream_options.include_obfuscation` requests padding of the pieces of a stream. The
-# pieces of this server have no padding.
-OBFUSCATION = UnusedField(FLAG, None)
+# Field of `stream_options` that requests padding of the pieces of a stream. The pieces of
+# this server have no padding.
+PADDING = "include_obfuscation"
 # Values of `verbosity` in OpenAI's API. Only models that were trained with verbosity
 # levels use this field.
 VERBOSITY = ("low", "medium", "high")
@@ -157,7 +164,7 @@ FIELDS: Mapping[str, UnusedField] = {
         "safety_identifier service_tier session_id user",
     ),
     "id_slot": UnusedField(INTEGER, None),
-    "metadata": UnusedField(OBJECT, None),
+    "metadata": UnusedField(OBJECT, None, of_texts=True),
 }
 # Fields about the client, which every path accepts.
 OF_CLIENTS = {name: field for name, field in FIELDS.items() if field.values is None}
@@ -225,8 +232,58 @@ def checked_messages(value: object) -> list[Any]:
     return value
 
 
-def check_names(where: str, item: Mapping[str, object], names: Collection[str]) -> None:
-    """Check that an object within a request has no unknown field; null is accepted."""
-    for key, value in item.items():
-        if key not in names and value is not None:
-            raise unknown_field(f"{where}.{key}", [f"{where}.{n}" for n in sorted(names)])
+def checked_fields(
+    where: str, value: object, schema: Schema, *, param: str = ""
+) -> dict[str, Any]:
+    """Return the fields of an object that `check_kinds` accepts, null left out."""
+    check_kinds(where, value, schema, param=param)
+    fields: Any = value
+    return {name: item for name, item in fields.items() if item is not None}
+
+
+def check_kinds(where: str, value: object, schema: Schema, *, param: str = "") -> None:
+    """Check the JSON types of a value and its parts, and names and presence of fields.
+
+    Null counts as missing. Ranges and choices are checked where the value is used.
+    `param` is the field of errors; without it, the place of the fault.
+    """
+    options = _options(schema)
+    kinds = [kind for option in options for kind in _kinds_of(option)]
+    if not any(_has_type(value, kind) for kind in kinds):
+        expected = " or ".join(_IN_WORDS[kind] for kind in kinds)
+        raise unfit(where, expected, value, param=param)
+    for option in options:
+        if isinstance(value, list) and "array" in _kinds_of(option):
+            for i, item in enumerate(value if "items" in option else ()):
+                check_kinds(f"{where}[{i}]", item, option["items"], param=param)
+        elif isinstance(value, dict) and "object" in _kinds_of(option):
+            _check_fields(where, value, option, param)
+
+
+def _check_fields(
+    where: str, fields: Mapping[str, object], schema: Schema, param: str
+) -> None:
+    known, others = schema.get("properties", {}), schema.get("additionalProperties", {})
+    for name in schema.get("required", ()):
+        check_kinds(f"{where}.{name}", fields.get(name), known[name], param=param)
+    for name, value in fields.items():
+        if value is None:
+            continue
+        if name not in known and others == schemas.NOTHING:
+            raise unknown_field(f"{where}.{name}", [f"{where}.{n}" for n in known])
+        inner = known.get(name, others)
+        if inner:
+            check_kinds(f"{where}.{name[:60]}", value, inner, param=param)
+
+
+def _options(schema: Schema) -> list[Schema]:
+    """Return the alternatives of a schema, without null."""
+    parts = schema.get("anyOf")
+    if parts is None:
+        return [] if schema == schemas.NOTHING else [schema]
+    return [option for part in parts for option in _options(part)]
+
+
+def _kinds_of(schema: Schema) -> Sequence[str]:
+    kinds: Any = schema.get("type", tuple(_IN_WORDS))
+    return (kinds,) if isinstance(kinds, str) else kinds

@@ -22,14 +22,22 @@ from llamaherd.server.fields import (
     OF_CLIENTS,
     TEXT,
     UnusedField,
-    check_names,
+    checked_fields,
     checked_messages,
     checked_object,
 )
-from llamaherd.server.openai import RewrittenChat
+from llamaherd.server.openai import ChatCompletions, RewrittenChat
 from llamaherd.server.protocol import dumps
 from llamaherd.server.running import counts
-from llamaherd.server.schemas import either, listed, record, whole
+from llamaherd.server.schemas import (
+    Schema,
+    either,
+    listed,
+    part,
+    record,
+    whole,
+    with_more,
+)
 from llamaherd.server.shapes import (
     PathFormat,
     Prepared,
@@ -63,11 +71,42 @@ _OF_CHATS = frozenset(
     }
 )
 # Options of loading a model, which a request cannot set, and of older versions.
-_OF_LOADING = frozenset(
-    {
-        *("num_ctx", "num_batch", "num_gpu", "num_keep", "num_thread", "main_gpu"),
-        *("low_vram", "numa", "use_mmap", "use_mlock", "penalize_newline", "tfs_z"),
-    }
+_OF_LOADING: dict[str, Schema] = {
+    **dict.fromkeys(
+        ("num_ctx", "num_batch", "num_gpu", "num_keep", "num_thread", "main_gpu"),
+        schemas.WHOLE,
+    ),
+    **dict.fromkeys(
+        ("low_vram", "numa", "use_mmap", "use_mlock", "penalize_newline"), schemas.FLAG
+    ),
+    "tfs_z": schemas.NUMBER,
+}
+_OPTIONS = part(
+    num_predict=schemas.WHOLE,
+    **{
+        name: schema
+        for name, schema in ChatCompletions.properties().items()
+        if name in _OF_CHATS
+    },
+    **_OF_LOADING,
+)
+_MESSAGE = with_more(
+    part(
+        role=schemas.TEXT,
+        thinking=schemas.TEXT,
+        tool_name=schemas.TEXT,
+        tool_calls=listed(
+            with_more(
+                part(
+                    {
+                        "function": with_more(
+                            part({"name": schemas.TEXT}, arguments=schemas.OBJECT)
+                        )
+                    }
+                )
+            )
+        ),
+    )
 )
 _NAMES = {
     "response_format": "format",
@@ -154,8 +193,8 @@ class OllamaChat(RewrittenChat):
         "model": schemas.TEXT,
         "messages": CHAT_FIELDS["messages"],
         "stream": schemas.FLAG,
-        "format": either({"enum": ["", "json"]}, schemas.OBJECT),
-        "options": schemas.OBJECT,
+        "format": either({**schemas.TEXT, "enum": ["", "json"]}, schemas.OBJECT),
+        "options": _OPTIONS,
         "think": either(schemas.FLAG, schemas.TEXT),
         "tools": TOOL_FIELDS["tools"],
     }
@@ -180,8 +219,7 @@ class OllamaChat(RewrittenChat):
         chat = {"tools": request["tools"]} if "tools" in request else {}
         chat["messages"] = _messages(request["messages"])
         chat["stream"] = checks.flag("stream", request.get("stream", True))
-        options = checked_object("options", request.get("options", {}))
-        check_names("options", options, {*_OF_CHATS, *_OF_LOADING, "num_predict"})
+        options = checked_fields("options", request.get("options", {}), _OPTIONS)
         chat |= {name: value for name, value in options.items() if name in _OF_CHATS}
         if options.get("num_predict", -1) != -1:  # -1: as many tokens as fit
             where = Argument("options", (Field("num_predict"),))
@@ -205,21 +243,18 @@ def _messages(messages: object) -> list[dict[str, object]]:
     chat_messages = []
     for i, message in enumerate(checked_messages(messages)):
         where = f"messages[{i}]"
-        fields = dict(checked_object(where, message))
+        fields = checked_fields(where, message, _MESSAGE)
         fields["reasoning_content"] = fields.pop("thinking", None)
-        fields["tool_calls"] = [
-            _call(f"{where}.tool_calls[{j}]", call)
-            for j, call in enumerate(fields.get("tool_calls") or ())
-        ]
+        fields["tool_calls"] = [_call(call) for call in fields.get("tool_calls", ())]
         fields.pop("tool_name", None)
         chat_messages.append({key: value for key, value in fields.items() if value})
         chat_messages[-1].setdefault("content", "")
     return chat_messages
 
 
-def _call(where: str, call: object) -> dict[str, object]:
-    function = checked_object(where, checked_object(where, call).get("function"))
-    arguments = json.dumps(function.get("arguments", {}), ensure_ascii=False)
+def _call(call: Mapping[str, Any]) -> dict[str, object]:
+    function = call["function"]
+    arguments = json.dumps(function.get("arguments") or {}, ensure_ascii=False)
     return {"type": "function", "function": {**function, "arguments": arguments}}
 
 
@@ -234,7 +269,7 @@ class OllamaEmbed(EmbeddingsApi):
         "input": either(schemas.SOME_TEXT, listed(schemas.SOME_TEXT, **schemas.ITEMS)),
         "truncate": schemas.FLAG,
         "dimensions": whole(1),
-        "options": schemas.OBJECT,
+        "options": part(**_OF_LOADING),
     }
     unused: ClassVar = {**OF_CLIENTS, **_NEUTRAL}
     answers = record(
@@ -248,8 +283,8 @@ class OllamaEmbed(EmbeddingsApi):
     def prepare(self, fields: dict[str, object]) -> Prepared[Embeddings]:
         """See `WorkShape`."""
         request = self.effective_fields(fields)
-        options = checked_object("options", request.pop("options", {}))
-        check_names("options", options, _OF_LOADING)
+        options = request.pop("options", {})
+        checked_fields("options", options, part(**_OF_LOADING))
         prepared = self.prepared({"truncate": True, **request})
 
         def render(embeddings: Embeddings) -> dict[str, object]:

@@ -13,7 +13,6 @@ from llamaherd.calls.asks.rendering import rendered_prompts
 from llamaherd.calls.asks.requests import make_requests
 from llamaherd.calls.structured.shape import schema_text
 from llamaherd.engine.core import checks
-from llamaherd.engine.core.argument import Argument, Field
 from llamaherd.server import logprobs, running, sampling, schemas, tools
 from llamaherd.server.answers import ChatWriter, CompletionWriter
 from llamaherd.server.chats import (
@@ -23,8 +22,8 @@ from llamaherd.server.chats import (
     check_last_message,
     thinking_names,
 )
-from llamaherd.server.errors import JSON, ApiError, bad_field, renamed, unknown_field
-from llamaherd.server.fields import FIELDS, OBFUSCATION, checked_object, unfit
+from llamaherd.server.errors import JSON, ApiError, bad_field, renamed
+from llamaherd.server.fields import FIELDS, PADDING, checked_fields, unfit
 from llamaherd.server.logprobs import MOST_LOGPROBS
 from llamaherd.server.running import ParsedRequest
 from llamaherd.server.sampling import (
@@ -35,11 +34,11 @@ from llamaherd.server.sampling import (
     form_of,
     sampling_of,
 )
-from llamaherd.server.schemas import Schema, either, listed, or_null, record, ref, whole
+from llamaherd.server.schemas import FLAG, Schema, either, listed, record, ref, whole
 from llamaherd.server.shapes import AnsweringShape, check_answer_fits
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping, Sequence
+    from collections.abc import Collection, Mapping
 
     from llamaherd.calls.asks.rendering import Rendered
     from llamaherd.server.sampling import AnswerForm
@@ -52,15 +51,9 @@ _COMMON: dict[str, Schema] = {
     "model": schemas.TEXT,
     "n": whole(1, MOST_SAMPLES),
     "max_completion_tokens": whole(1),
-    "stream_options": {
-        **schemas.OBJECT,
-        "properties": dict.fromkeys(
-            (*_OF_STREAMS, "include_obfuscation"), or_null(schemas.FLAG)
-        ),
-        "additionalProperties": False,
-    },
+    "stream_options": schemas.part(**dict.fromkeys((*_OF_STREAMS, PADDING), FLAG)),
     "prompt_logprobs": whole(0, MOST_LOGPROBS),
-    "add_special_tokens": schemas.FLAG,
+    "add_special_tokens": FLAG,
 }
 _MOST_ADDED = 16  # start and end tokens, and a space before the text
 
@@ -84,7 +77,7 @@ class Completions(AnsweringShape):
         "logprobs": either(whole(0, MOST_LOGPROBS), {"enum": [False]}),
         "max_tokens": whole(0),
         "max_completion_tokens": whole(0),
-        "echo": schemas.FLAG,
+        "echo": FLAG,
     }
     needed = ("prompt",)
     unused = FIELDS
@@ -137,7 +130,7 @@ class ChatCompletions(AnsweringShape):
         **_COMMON,
         **CHAT_FIELDS,
         **tools.TOOL_FIELDS,
-        "logprobs": schemas.FLAG,
+        "logprobs": FLAG,
         "top_logprobs": whole(0, MOST_LOGPROBS),
     }
     needed = ("messages",)
@@ -312,29 +305,11 @@ def _usage_options(request: Mapping[str, object]) -> dict[str, Any]:
         return {"with_usage": False}
     if not _flag(request, "stream"):
         raise bad_field("stream_options", "stream_options is for streams")
-    options = checked_stream_options(request, _OF_STREAMS)
-    at_end, in_pieces = (
-        checks.flag(
-            Argument("stream_options", (Field(name),)), options.get(name) or False
-        )
-        for name in _OF_STREAMS
-    )
+    name = "stream_options"
+    options = checked_fields(name, request[name], _COMMON[name])
+    at_end, in_pieces = (options.get(name, False) for name in _OF_STREAMS)
     # As in vLLM, pieces have the usage only if the stream ends with the usage.
     return {"with_usage": at_end, "with_running_usage": at_end and in_pieces}
-
-
-def checked_stream_options(
-    request: Mapping[str, object], names: Sequence[str]
-) -> dict[str, Any]:
-    """Return `stream_options`, whose fields with an effect have these names."""
-    options = checked_object("stream_options", request.get("stream_options", {}))
-    for name, value in options.items():
-        where = f"stream_options.{name}"
-        if name == "include_obfuscation":
-            OBFUSCATION.check(where, value)
-        elif name not in names:
-            raise unknown_field(where, [f"stream_options.{key}" for key in names])
-    return options
 
 
 def chat_properties(without: Collection[str]) -> dict[str, Schema]:

@@ -13,47 +13,63 @@ from llamaherd.engine.core import checks
 from llamaherd.engine.core.argument import Argument, Field
 from llamaherd.server import schemas, tools
 from llamaherd.server.chats import content_text
-from llamaherd.server.errors import bad_field, unknown_field
+from llamaherd.server.errors import bad_field
 from llamaherd.server.fields import (
     FIELDS,
     FLAG,
     INTEGER,
     LIST,
     OBJECT,
+    PADDING,
     TEXT,
     VERBOSITY,
     UnusedField,
-    check_names,
-    checked_object,
+    check_kinds,
+    checked_fields,
     checked_string,
     shown,
     unfit,
 )
 from llamaherd.server.logprobs import MOST_LOGPROBS
-from llamaherd.server.openai import (
-    RewrittenChat,
-    chat_properties,
-    checked_stream_options,
-)
+from llamaherd.server.openai import RewrittenChat, chat_properties
 from llamaherd.server.responses_answer import ResponseWriter
-from llamaherd.server.sampling import FORM_FIELDS, FORM_KINDS, STOP_FIELD
-from llamaherd.server.schemas import Schema, listed, record, whole
+from llamaherd.server.sampling import (
+    ANSWER_SCHEMA,
+    FORM_FIELDS,
+    FORM_KINDS,
+    NAMES_OF_SCHEMA,
+    STOP_FIELD,
+)
+from llamaherd.server.schemas import Schema, either, listed, part, record, whole
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from llamaherd.server.running import ParsedRequest
 
+_FORMAT = part({"type": schemas.TEXT}, schema=ANSWER_SCHEMA, **NAMES_OF_SCHEMA)
+_TOOL = part(
+    {"name": schemas.TEXT},
+    type=schemas.TEXT,
+    description=schemas.TEXT,
+    parameters=schemas.OBJECT,
+    strict=schemas.FLAG,
+)
+_CHOICE = part({"type": schemas.TEXT, "name": schemas.TEXT})
 _OWN: dict[str, Schema] = {
     "input": {"type": ["string", "array"], "minLength": 1, "minItems": 1},
     "instructions": schemas.TEXT,
-    "text": schemas.OBJECT,
-    "reasoning": schemas.OBJECT,
+    "text": part(verbosity=schemas.TEXT, format=_FORMAT),
+    "reasoning": part(
+        effort=schemas.TEXT, summary=schemas.TEXT, generate_summary=schemas.TEXT
+    ),
     "include": listed(schemas.TEXT),
     "max_output_tokens": whole(1),
     "top_logprobs": whole(0, MOST_LOGPROBS),
-    "stream_options": schemas.OBJECT,
+    "stream_options": part(**{PADDING: schemas.FLAG}),
     **tools.TOOL_FIELDS,
+    "tools": listed(_TOOL),
+    "tool_choice": either({**schemas.TEXT, "enum": list(tools.CHOICES)}, _CHOICE),
 }
 # Fields of chats that have another name in this API.
 _OF_CHATS = frozenset(
@@ -131,14 +147,18 @@ def _as_chat(request: Mapping[str, object]) -> dict[str, object]:
     chat = {name: value for name, value in request.items() if name not in _OWN}
     chat["messages"] = messages_of(request)
     chat["stream"] = request.get("stream", False)
-    checked_stream_options(request, ())
+    if "stream_options" in request:
+        name = "stream_options"
+        check_kinds(name, request[name], _OWN[name])
     if "max_output_tokens" in request:
         chat["max_completion_tokens"] = request["max_output_tokens"]
     chat |= _text_settings(request.get("text", {}))
     chat |= _reasoning(request.get("reasoning", {}))
     chat |= _logprobs(request)
     if "tools" in request:
-        chat["tools"] = tools.as_functions(request["tools"], ("function",))
+        chat["tools"] = tools.as_functions(
+            request["tools"], ("function",), _TOOL, "parameters"
+        )
     if "tool_choice" in request:
         chat["tool_choice"] = _tool_choice(request["tool_choice"])
     if "parallel_tool_calls" in request:
@@ -148,42 +168,28 @@ def _as_chat(request: Mapping[str, object]) -> dict[str, object]:
 
 def _text_settings(value: object) -> dict[str, object]:
     """Return the format of the answer as `response_format` of chats."""
-    text = checked_object("text", value)
-    for name, setting in text.items():
-        if name == "verbosity":  # without an effect
-            if setting is not None:
-                checks.choice(Argument("text", (Field(name),)), setting, VERBOSITY)
-        elif name != "format":
-            raise unknown_field(f"text.{name}", ["text.format"])
-    if text.get("format") is None:
+    text = checked_fields("text", value, _OWN["text"], param="text")
+    if "verbosity" in text:  # without an effect
+        where = Argument("text", (Field("verbosity"),))
+        checks.choice(where, text["verbosity"], VERBOSITY)
+    if "format" not in text:
         return {}
-    form = checked_object("text.format", text["format"])
     where = Argument("text", (Field("format"), Field("type")))
-    kind = checks.choice(where, form.get("type"), FORM_KINDS)
-    if kind != "json_schema":
-        return {"response_format": form}
-    json_schema = {name: setting for name, setting in form.items() if name != "type"}
-    if not isinstance(json_schema.get("schema"), (dict, bool)):
-        raise unfit("text.format.schema", "an object", json_schema.get("schema"))
-    for name in json_schema.keys() - {"name", "description", "strict", "schema"}:
-        raise unknown_field(f"text.format.{name}")
-    return {"response_format": {"type": kind, "json_schema": json_schema}}
+    kind = checks.choice(where, text["format"]["type"], FORM_KINDS)
+    schema = text["format"].get("schema")
+    if kind == "json_schema" and schema is None:
+        raise unfit("text.format.schema", "an object", schema)
+    return {"response_format": {"type": kind, "schema": schema}}
 
 
 def _reasoning(value: object) -> dict[str, object]:
     """Return the settings of a thought. A thought is never shortened to a summary."""
-    reasoning = checked_object("reasoning", value)
-    for name in reasoning.keys() - {"effort", "summary", "generate_summary"}:
-        raise unknown_field(f"reasoning.{name}", ["reasoning.effort"])
-    summary = reasoning.get("summary") or reasoning.get("generate_summary")
-    if summary is not None:
-        where = Argument("reasoning", (Field("summary"),))
-        checks.choice(where, summary, _SUMMARIES)
-    effort = reasoning.get("effort")
-    if effort is None:
-        return {}
-    where = Argument("reasoning", (Field("effort"),))
-    return {"reasoning_effort": checks.text(where, effort)}
+    reasoning = checked_fields("reasoning", value, _OWN["reasoning"], param="reasoning")
+    for name in ("summary", "generate_summary"):
+        if name in reasoning:
+            where = Argument("reasoning", (Field(name),))
+            checks.choice(where, reasoning[name], _SUMMARIES)
+    return {"reasoning_effort": reasoning["effort"]} if "effort" in reasoning else {}
 
 
 def _logprobs(request: Mapping[str, object]) -> dict[str, object]:
@@ -205,7 +211,8 @@ def _logprobs(request: Mapping[str, object]) -> dict[str, object]:
 def _tool_choice(value: object) -> object:
     if not isinstance(value, dict) or value.get("type") != "function":
         return value
-    return {"type": "function", "function": {"name": value.get("name")}}
+    fields = checked_fields("tool_choice", value, _CHOICE, param="tool_choice")
+    return {"type": "function", "function": {"name": fields["name"]}}
 
 
 def _repeated(fields: Mapping[str, object]) -> dict[str, object]:
@@ -220,25 +227,41 @@ def _repeated(fields: Mapping[str, object]) -> dict[str, object]:
         "top_logprobs": 0,
         "top_p": 1.0,
     }
-    request = {name: value for name, value in fields.items() if value is not None}
-    text = checked_object("text", request.get("text", {}))
+    request: Any = {name: value for name, value in fields.items() if value is not None}
+    text: Any = request.get("text", {})
     verbosity = {name: setting for name, setting in text.items() if name == "verbosity"}
     form = text.get("format") or {"type": "text"}
     reasoning = {"effort": None, "summary": None}
     return {
         **{name: request.get(name, value) for name, value in defaults.items()},
         "text": {"format": form, **verbosity},
-        "reasoning": {
-            **reasoning,
-            **checked_object("reasoning", request.get("reasoning", {})),
-        },
+        "reasoning": {**reasoning, **request.get("reasoning", {})},
         "metadata": fields.get("metadata") or {},
     }
 
 
 _ROLES_OF_ITEMS = ("user", "assistant", "system", "developer")
 # Fields of items in responses, which clients send back.
-_IDENTITY = frozenset({"type", "id", "status", "created_by"})
+_IDENTITY = dict.fromkeys(("type", "id", "status", "created_by"), schemas.TEXT)
+_CONTENT = either(schemas.TEXT, schemas.LIST)
+_PIECES = listed(schemas.with_more(part({"text": schemas.TEXT}, type=schemas.TEXT)))
+_ITEMS = {
+    "message": part(
+        {"role": schemas.TEXT, "content": _CONTENT}, phase=schemas.TEXT, **_IDENTITY
+    ),
+    "function_call": part(
+        {"call_id": schemas.TEXT, "name": schemas.TEXT},
+        arguments=schemas.TEXT,
+        namespace=schemas.TEXT,
+        **_IDENTITY,
+    ),
+    "function_call_output": part(
+        {"call_id": schemas.TEXT, "output": _CONTENT}, **_IDENTITY
+    ),
+    "reasoning": part(
+        summary=_PIECES, content=_PIECES, encrypted_content=schemas.TEXT, **_IDENTITY
+    ),
+}
 
 
 def messages_of(request: Mapping[str, object]) -> list[dict[str, Any]]:
@@ -297,56 +320,37 @@ class _Conversation:
             if kind == "item_reference":
                 text = f"{where} refers to an item, but no items are stored: send it"
             raise bad_field(f"{where}.type", text)
-        self._readers[kind](where, item)
+        role = item.get("role")
+        if kind == "message" and role not in _ROLES_OF_ITEMS:
+            raise unfit(f"{where}.role", f"one of {', '.join(_ROLES_OF_ITEMS)}", role)
+        self._readers[kind](where, checked_fields(where, item, _ITEMS[kind]))
 
     def _message(self, where: str, item: dict[str, Any]) -> None:
-        check_names(where, item, {*_IDENTITY, "role", "content", "phase"})
-        role = item.get("role")
-        if role not in _ROLES_OF_ITEMS:
-            raise unfit(f"{where}.role", f"one of {', '.join(_ROLES_OF_ITEMS)}", role)
-        content = content_text(f"{where}.content", item.get("content"))
+        role, content = item["role"], content_text(f"{where}.content", item["content"])
         if role == "assistant":
             self._add_answer(content)
         else:
             self._thought = ""
             self.messages.append({"role": role, "content": content})
 
-    def _call(self, where: str, item: dict[str, Any]) -> None:
-        check_names(
-            where, item, {*_IDENTITY, "call_id", "name", "arguments", "namespace"}
-        )
-        call_id, name = (
-            checked_string(f"{where}.{key}", item.get(key)) for key in ("call_id", "name")
-        )
+    def _call(self, _where: str, item: dict[str, Any]) -> None:
         # A call of a function without arguments may have null or an empty text.
-        arguments = item.get("arguments")
-        arguments = "{}" if arguments is None or arguments == "" else arguments
-        arguments = checked_string(f"{where}.arguments", arguments)
-        call = {
-            "id": call_id,
-            "type": "function",
-            "function": {"name": name, "arguments": arguments},
-        }
+        function = {"name": item["name"], "arguments": item.get("arguments") or "{}"}
+        call = {"id": item["call_id"], "type": "function", "function": function}
         last_turn = self.messages[-1] if self.messages else {}
         if last_turn.get("role") != "assistant" or self._thought:
             last_turn = self._add_answer("")
         last_turn.setdefault("tool_calls", []).append(call)
 
     def _result(self, where: str, item: dict[str, Any]) -> None:
-        check_names(where, item, {*_IDENTITY, "call_id", "output"})
-        call_id = checked_string(f"{where}.call_id", item.get("call_id"))
-        output = content_text(f"{where}.output", item.get("output"))
+        output = content_text(f"{where}.output", item["output"])
+        result = {"role": "tool", "tool_call_id": item["call_id"], "content": output}
         self._thought = ""
-        self.messages.append({"role": "tool", "tool_call_id": call_id, "content": output})
+        self.messages.append(result)
 
-    def _reasoning(self, where: str, item: dict[str, Any]) -> None:
-        check_names(where, item, {*_IDENTITY, "summary", "content", "encrypted_content"})
-        parts = item.get("content") or item.get("summary") or []
-        if not isinstance(parts, list):
-            raise unfit(f"{where}.content", "a list", parts)
-        for i, part in enumerate(parts):
-            text = part.get("text") if isinstance(part, dict) else None
-            self._thought += checked_string(f"{where}.content[{i}].text", text)
+    def _reasoning(self, _where: str, item: dict[str, Any]) -> None:
+        pieces = item.get("content") or item.get("summary") or ()
+        self._thought += "".join(piece["text"] for piece in pieces)
 
     def _add_answer(self, content: str) -> dict[str, Any]:
         message: dict[str, Any] = {"role": "assistant", "content": content}

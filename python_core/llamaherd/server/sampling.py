@@ -15,9 +15,18 @@ from llamaherd.engine.core.argument import Argument, Field, Id
 from llamaherd.engine.core.declaration import options_of
 from llamaherd.engine.core.sampling import MAX_TOKENS_OF_CHAT, SamplingParams
 from llamaherd.engine.model.tokens import token_bytes
-from llamaherd.server.errors import bad_field, renamed, unknown_field
-from llamaherd.server.fields import checked_object, unfit
-from llamaherd.server.schemas import FLAG, OBJECT, TEXT, Schema, listed, real, whole
+from llamaherd.server.errors import bad_field, renamed
+from llamaherd.server.fields import checked_fields, checked_object, unfit
+from llamaherd.server.schemas import (
+    FLAG,
+    OBJECT,
+    TEXT,
+    Schema,
+    listed,
+    part,
+    real,
+    whole,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -42,13 +51,24 @@ _STRUCTURED = {
 }
 FORM_KINDS = ("text", "json_object", "json_schema")
 _SCHEMA_FIELD: Schema = {"type": ["object", "boolean", "string"]}
+ANSWER_SCHEMA: Schema = {"type": ["object", "boolean"]}
+# Fields of a named schema besides the schema. Schemas are always enforced.
+NAMES_OF_SCHEMA: dict[str, Schema] = {"name": TEXT, "description": TEXT, "strict": FLAG}
+_RESPONSE_FORMAT = part(
+    {"type": {**TEXT, "enum": list(FORM_KINDS)}},
+    json_schema=part(schema=ANSWER_SCHEMA, **NAMES_OF_SCHEMA),
+    schema=ANSWER_SCHEMA,  # of llama-server
+)
+_STRUCTURED_OUTPUTS = part(
+    json=_SCHEMA_FIELD,
+    regex=TEXT,
+    choice=listed(TEXT, minItems=1),
+    grammar=TEXT,
+    json_object=FLAG,
+)
 FORM_FIELDS: dict[str, Schema] = {
-    "response_format": {
-        **OBJECT,
-        "properties": {"type": {"enum": list(FORM_KINDS)}},
-        "required": ["type"],
-    },
-    "structured_outputs": OBJECT,
+    "response_format": _RESPONSE_FORMAT,
+    "structured_outputs": _STRUCTURED_OUTPUTS,
     "guided_json": _SCHEMA_FIELD,
     "guided_regex": TEXT,
     "guided_choice": listed(TEXT, minItems=1),
@@ -56,8 +76,6 @@ FORM_FIELDS: dict[str, Schema] = {
     "json_schema": _SCHEMA_FIELD,
     "grammar": TEXT,
 }
-# Fields of a named schema besides the schema. Schemas are always enforced.
-_OF_SCHEMA = frozenset({"name", "description", "strict"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,48 +123,31 @@ def _read(name: str, value: object) -> AnswerForm:
 def _response_format(value: object) -> AnswerForm:
     name = "response_format"
     where = Argument(name)
-    fields = checked_object(name, value)
-    kind = checks.choice(where.at(Field("type")), fields.get("type"), FORM_KINDS)
-    # llama-server also accepts a schema next to the type.
-    for key in fields.keys() - {"type", "json_schema", "schema"}:
-        raise unknown_field(f"{name}.{key}")
+    kind = checks.choice(
+        where.at(Field("type")), checked_object(name, value).get("type"), FORM_KINDS
+    )
+    fields = checked_fields(name, value, _RESPONSE_FORMAT, param=name)
     if kind == "text":
         return AnswerForm()
-    json_schema = fields.get("json_schema")
-    if json_schema is not None and kind == "json_schema":
-        inner = checked_object(f"{name}.json_schema", json_schema)
-        for key in inner.keys() - _OF_SCHEMA - {"schema"}:
-            raise unknown_field(f"{name}.json_schema.{key}")
-        schema = inner.get("schema")
-    else:
-        schema = fields.get("schema")
+    schema = fields.get("schema")
+    if "json_schema" in fields and kind == "json_schema":
+        schema = fields["json_schema"].get("schema")
     if schema is None and kind == "json_object":
         schema = OBJECT
     if schema is None:
         raise bad_field(name, f"{name}.json_schema.schema is missing")
-    return AnswerForm(
-        "schema", _checked_schema(f"{name}.json_schema.schema", schema), name
-    )
+    return AnswerForm("schema", schema, name)
 
 
 def _structured(value: object) -> AnswerForm:
     name = "structured_outputs"
-    fields = {k: v for k, v in checked_object(name, value).items() if v is not None}
-    for key, constraint in fields.items():
-        if key == "json_object" and isinstance(constraint, bool):
-            continue
-        if key not in _STRUCTURED:
-            raise unknown_field(f"{name}.{key}", [f"{name}.{k}" for k in _STRUCTURED])
+    fields = checked_fields(name, value, _STRUCTURED_OUTPUTS, param=name)
     constraints = {_STRUCTURED[k]: v for k, v in fields.items() if k in _STRUCTURED}
     if fields.get("json_object") is True:
         constraints.setdefault("schema", OBJECT)
     if len(constraints) > 1:
         raise bad_field(name, f"{name} must have one of {', '.join(_STRUCTURED)}")
     return next((AnswerForm(k, v, name) for k, v in constraints.items()), AnswerForm())
-
-
-def _checked_schema(name: str, value: object) -> object:
-    return value if isinstance(value, bool) else checked_object(name, value)
 
 
 MAX_TOKENS_OF_COMPLETION = 16  # OpenAI's API has these defaults

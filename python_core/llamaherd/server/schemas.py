@@ -11,6 +11,9 @@ TEXT: Schema = {"type": "string"}
 TEXT_OR_NULL: Schema = {"type": ["string", "null"]}
 FLAG: Schema = {"type": "boolean"}
 OBJECT: Schema = {"type": "object"}
+LIST: Schema = {"type": "array"}
+NOTHING: Schema = {"type": "null"}  # null counts as a missing field
+WHOLE: Schema = {"type": "integer"}
 COUNT: Schema = {"type": "integer", "minimum": 0}
 NUMBER: Schema = {"type": "number"}
 NUMBER_OR_NULL: Schema = {"type": ["number", "null"]}
@@ -50,6 +53,24 @@ def record(optional: dict[str, Schema] | None = None, /, **properties: Schema) -
     }
 
 
+def part(needed: dict[str, Schema] | None = None, /, **optional: Schema) -> Schema:
+    """Return the schema of an object in a request, which has no other fields."""
+    return {
+        "type": "object",
+        "properties": {
+            **(needed or {}),
+            **{name: or_null(schema) for name, schema in optional.items()},
+        },
+        "required": list(needed or ()),
+        "additionalProperties": NOTHING,
+    }
+
+
+def with_more(schema: Schema) -> Schema:
+    """Return the schema of an object that may have other fields, too."""
+    return {n: value for n, value in schema.items() if n != "additionalProperties"}
+
+
 def ref(name: str) -> Schema:
     """Return a reference to a schema of `COMPONENTS`."""
     return {"$ref": f"#/components/schemas/{name}"}
@@ -59,7 +80,7 @@ def or_null(schema: Schema) -> Schema:
     """Return a schema that also accepts null, which stands for a missing field."""
     notes: Schema = {n: schema[n] for n in ("description", "default") if n in schema}
     rest = {n: v for n, v in schema.items() if n not in notes}
-    if rest == {"type": "null"}:
+    if rest == NOTHING:
         return {**rest, **notes}
     return {**either(rest, {"type": "null"}), **notes}
 

@@ -18,7 +18,7 @@ from llamaherd.engine.core.words import words
 from llamaherd.server.errors import ApiError, unknown_field
 from llamaherd.server.fields import OF_CLIENTS
 from llamaherd.server.protocol import dumps
-from llamaherd.server.schemas import Schema, or_null
+from llamaherd.server.schemas import Schema, part
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
@@ -105,15 +105,8 @@ class PathFormat:
         """Return the JSON Schema of the body of a request."""
         schemas = {name: field.schema for name, field in cls.unused.items()}
         schemas |= cls.properties()
-        return {
-            "type": "object",
-            "properties": {
-                name: schema if name in cls.needed else or_null(schema)
-                for name, schema in sorted(schemas.items())
-            },
-            **({"required": list(cls.needed)} if cls.needed else {}),
-            "additionalProperties": {"type": "null"},  # counts as missing
-        }
+        needed = {name: schemas.pop(name) for name in cls.needed}
+        return part(needed, **schemas)
 
     @classmethod
     def properties(cls) -> dict[str, Schema]:

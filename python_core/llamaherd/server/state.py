@@ -8,6 +8,7 @@ from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from llamaherd.engine.core.outcome import Counts
+from llamaherd.engine.core.phrases import count_of, verb
 from llamaherd.engine.core.stats import Load
 from llamaherd.server.errors import ApiError, retry_after
 from llamaherd.server.threads import WorkThreads
@@ -200,9 +201,10 @@ class RequestQueue:
 
     def _full(self, n_slots: int) -> ApiError:
         """Return the error of a full queue, with the expected time until it is empty."""
+        n = self._n_waiting
         return ApiError(
             429,
-            f"{self._n_waiting} requests are already waiting",
+            f"{count_of(n, 'request')} {verb(n, 'is', 'are')} already waiting",
             code="queue_full",
             headers=retry_after(self._mean_s * self.n_inside / n_slots),
         )

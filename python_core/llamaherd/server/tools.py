@@ -21,17 +21,27 @@ from llamaherd.calls.chat.chat import chat_renderer
 from llamaherd.calls.chat.messages import check_texts
 from llamaherd.calls.chat.tool_calls import ToolAnswer, parse_tool_calls
 from llamaherd.calls.chat.tool_readers import tool_format_of
+from llamaherd.calls.structured.check import check_schema
 from llamaherd.calls.structured.prompt import schema_prompt
 from llamaherd.calls.structured.shape import schema_text, shape_of
 from llamaherd.calls.structured.subschemas import standalone
 from llamaherd.engine.core import checks
 from llamaherd.engine.core.argument import Argument, Field
-from llamaherd.engine.core.errors import ChatTemplateError
+from llamaherd.engine.core.errors import BadArgumentError, ChatTemplateError
 from llamaherd.engine.model.tokens import detokenize
-from llamaherd.server.errors import bad_field, renamed, unknown_field
-from llamaherd.server.fields import check_names, checked_object, shown, unfit
+from llamaherd.server.errors import bad_field, renamed
+from llamaherd.server.fields import checked_fields, checked_object, shown, unfit
 from llamaherd.server.sampling import AnswerForm
-from llamaherd.server.schemas import FLAG, OBJECT, Schema, either, listed
+from llamaherd.server.schemas import (
+    FLAG,
+    OBJECT,
+    TEXT,
+    Schema,
+    either,
+    listed,
+    part,
+    with_more,
+)
 from llamaherd.server.tool_calls import (
     GENERIC,
     CallStream,
@@ -42,7 +52,7 @@ from llamaherd.server.tool_calls import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from llamaherd.calls.chat.tool_calls import ToolFormat
     from llamaherd.engine.core.results import Result
@@ -51,10 +61,15 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 _NAME = re.compile(r"[A-Za-z0-9_.-]{1,64}")
 _MOST = 128  # functions, as in OpenAI's API
-_CHOICES = ("none", "auto", "required")
+CHOICES = ("none", "auto", "required")
+_TOOL = part(
+    {"function": part({"name": TEXT}, description=TEXT, parameters=OBJECT, strict=FLAG)},
+    type=TEXT,
+)
+_CHOICE = part({"type": TEXT}, function=part({"name": TEXT}))
 TOOL_FIELDS: dict[str, Schema] = {
-    "tools": listed(OBJECT, maxItems=_MOST),
-    "tool_choice": either({"enum": list(_CHOICES)}, OBJECT),
+    "tools": listed(with_more(_TOOL), maxItems=_MOST),
+    "tool_choice": either({**TEXT, "enum": list(CHOICES)}, _CHOICE),
     "parallel_tool_calls": FLAG,
 }
 # As in OpenAI's API, a function without a description of its parameters has none. These
@@ -174,7 +189,7 @@ def tools_of(
     if isinstance(choice, dict):
         forced = (_chosen(choice, names),)
     else:
-        checks.choice("tool_choice", choice, _CHOICES)
+        checks.choice("tool_choice", choice, CHOICES)
         if choice == "none" or (not tools and choice == "auto"):
             return None
         if not tools:
@@ -189,11 +204,11 @@ def tools_of(
 
 
 def as_functions(
-    value: object, kinds: Sequence[str | None], names: Collection[str] | None = None
+    value: object, kinds: Sequence[str | None], schema: Schema, parameters: str
 ) -> object:
-    """Return the tools of another API as functions of chats, which are checked later.
+    """Return the tools of another API as functions of chats.
 
-    `names` are the fields of a tool; None if they are those of a function.
+    `schema` is that of a tool, whose field `parameters` describes the arguments.
     """
     if not isinstance(value, list):
         return value
@@ -205,14 +220,12 @@ def as_functions(
             kind = shown(tool.get("type"))
             text = f'{where}.type must be "{kinds[0]}", not {kind}: this server has none'
             raise bad_field("tools", text)
-        if names is not None:
-            check_names(where, tool, {*names, "type", "cache_control"})
-        function = {
-            k: v for k, v in tool.items() if v is not None and k in (names or tool)
-        }
-        function.pop("type", None)
-        if "input_schema" in function:
-            function["parameters"] = function.pop("input_schema")
+        function = checked_fields(where, tool, schema, param="tools")
+        for name in ("type", "cache_control"):
+            function.pop(name, None)
+        if parameters in function:
+            _check_schema(f"{where}.{parameters}", function[parameters])
+            function["parameters"] = function.pop(parameters)
         functions.append({"type": "function", "function": function})
     return functions
 
@@ -252,22 +265,14 @@ def _tools(value: object) -> list[dict[str, Any]]:
 
 
 def _tool(where: str, tool: object) -> dict[str, Any]:
-    function = tool.get("function") if isinstance(tool, dict) else None
-    if not isinstance(tool, dict) or tool.get("type", "function") != "function":
-        kind = tool.get("type") if isinstance(tool, dict) else tool
+    kind = checked_object(where, tool).get("type", "function")
+    if kind != "function":
         raise unfit(f"{where}.type", '"function"', kind, param="tools")
-    if not isinstance(function, dict):
-        raise unfit(f"{where}.function", "an object", function, param="tools")
-    for name in function.keys() - {"name", "description", "parameters", "strict"}:
-        raise unknown_field(f"{where}.function.{name}")
-    name = function.get("name")
-    if not isinstance(name, str) or not _NAME.fullmatch(name):
+    function = checked_fields(where, tool, with_more(_TOOL), param="tools")["function"]
+    name = function["name"]
+    if not _NAME.fullmatch(name):
         wanted = "a name of at most 64 letters, digits, '_', '-' and '.'"
         raise unfit(f"{where}.function.name", wanted, name, param="tools")
-    for key, kind in (("description", str), ("parameters", dict)):
-        if function.get(key) is not None and not isinstance(function[key], kind):
-            what = "a string" if kind is str else "an object"
-            raise unfit(f"{where}.function.{key}", what, function[key], param="tools")
     # Some templates need a description.
     declaration: dict[str, Any] = {"name": name, "description": ""}
     declaration |= {k: v for k, v in function.items() if v is not None and k != "strict"}
@@ -277,14 +282,23 @@ def _tool(where: str, tool: object) -> dict[str, Any]:
     types = parameters.get("type")
     if types is None or (isinstance(types, list) and "object" in types):
         parameters = {**parameters, "type": "object"}  # arguments are always an object
+    _check_schema(f"{where}.function.parameters", parameters)
     return {"type": "function", "function": {**declaration, "parameters": parameters}}
+
+
+def _check_schema(where: str, schema: object) -> None:
+    """Check that the parameters of a function are a valid schema, even if unused."""
+    try:
+        check_schema(schema_text(schema)[0], ())
+    except BadArgumentError as error:
+        raise bad_field("tools", str(error.moved(argument=where))) from None
 
 
 def _chosen(choice: dict[str, Any], names: Sequence[str]) -> str:
     where = Argument("tool_choice")
     checks.choice(where.at(Field("type")), choice.get("type"), ("function",))
-    function = choice.get("function")
-    name = function.get("name") if isinstance(function, dict) else None
+    fields = checked_fields("tool_choice", choice, _CHOICE, param="tool_choice")
+    name = fields.get("function", {}).get("name")
     if name not in names:
         offered = ", ".join(names) or "none"
         raise bad_field(

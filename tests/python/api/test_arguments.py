@@ -130,6 +130,12 @@ def test_what_libllama_refuses_is_an_error(smollm2: lh.Model) -> None:
             r"regex 'x\\n/é\(y' cannot be parsed: unclosed group, at character 5$",
         ),
         (
+            {"regex": "(?P<a>b)(?P<a>c)"},
+            ValueError,
+            r"cannot be parsed: duplicate capture group name, at character 5$",
+        ),
+        ({"regex": "(" * 200}, ValueError, r"regex '\({57}\.\.\.' cannot be parsed$"),
+        (
             {"regex": r"a\b"},
             ValueError,
             r"regex 'a\\\\b' cannot be used: lookarounds not supported yet[^\n]*$",

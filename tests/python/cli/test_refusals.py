@@ -188,7 +188,7 @@ REFUSED = [
 ]
 # Status 1: a name of a model that is not there, named as in the help.
 FAILED = [
-    (RUN, 'model names no file: "no.gguf"'),
+    (RUN, '--model names no file: "no.gguf"'),
     ("bench no.gguf", 'MODEL names no file: "no.gguf"'),
     (SERVE, 'MODEL names no file: "no.gguf"'),
     ("models path no.gguf", 'SOURCE names no file: "no.gguf"'),

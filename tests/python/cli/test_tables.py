@@ -419,4 +419,4 @@ def test_what_does_not_go(
     assert annotate(tiny_path, "--larger", "no.gguf", "--shard", "1/2") == 2
     assert "--larger selects texts from all rows" in capfd.readouterr().err
     assert annotate(tiny_path, *STEPS, "no.gguf") != 0
-    assert "embeddings names no file" in capfd.readouterr().err
+    assert "--embedding-model names no file" in capfd.readouterr().err

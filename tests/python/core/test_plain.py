@@ -216,3 +216,32 @@ def test_a_path_has_no_nul() -> None:
 def test_a_name_is_compared_only_with_texts() -> None:
     assert checks.meant("textt", [0, ("text", 1), "text"]) == "; did you mean 'text'?"
     assert checks.meant("text", [0, 1]) == ""
+
+
+@pytest.mark.parametrize(
+    ("name", "meant"),
+    [
+        ("system", ""),
+        ("top_n", ""),
+        ("input", ""),
+        ("max_tokes", "max_tokens"),
+        ("maxTokens", "max_tokens"),
+        ("stopp", "stop"),
+        ("tempereture", "temperature"),
+        ("max_new_tokens", "max_tokens"),
+        ("num_predict", "max_tokens"),
+    ],
+)
+def test_only_a_near_name_or_one_of_the_same_meaning_is_suggested(
+    name: str, meant: str
+) -> None:
+    names = [
+        "max_tokens",
+        "min_p",
+        "min_tokens",
+        "stop",
+        "stream",
+        "temperature",
+        "top_p",
+    ]
+    assert checks.meant(name, names) == (f"; did you mean {meant!r}?" if meant else "")

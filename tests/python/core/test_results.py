@@ -51,6 +51,8 @@ def test_a_prompt_with_a_thought_that_cannot_fit_says_what_to_lower() -> None:
         "limit of its thought or of its answer"
     )
     assert "thought" not in too_long(PLAIN, 12, "fit here")
+    one = replace(PLAIN, tokens=array("i", [1]))
+    assert too_long(one, 9, "fit here").startswith("the prompt has 1 token; with")
     tree = TokenTree(array("i", [1, 2]), array("i", [-1, 0]), 2)
     scored = replace(thinking, tree=tree, max_tokens=2)
     assert too_long(scored, 32, "fit here") == (

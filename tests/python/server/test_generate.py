@@ -202,6 +202,11 @@ def test_temperatures_are_those_of_openai(client: Client, path: str) -> None:
         ("/v1/completions", "max_token", "max_tokens"),
         ("/v1/chat/completions", "mesages", "messages"),
         ("/generate", "temprature", "temperature"),
+        ("/v1/chat/completions", "prompt", "messages"),
+        ("/v1/completions", "messages", "prompt"),
+        ("/v1/responses", "system", "instructions"),
+        ("/v1/responses", "max_tokens", "max_output_tokens"),
+        ("/v1/messages", "instructions", "system"),
     ],
 )
 def test_a_field_that_is_none_is_told_with_what_was_meant(

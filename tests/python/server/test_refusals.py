@@ -9,6 +9,8 @@ import pytest
 from served import BODIES
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from served import Client
 
 CHAT, TEXT = "/v1/chat/completions", "/v1/completions"
@@ -118,7 +120,7 @@ WRONG: dict[str, dict[str, list[Any]]] = {
         "container": ["c"],
         "max_tokens": [None, 0, 1 << 20],
         "mcp_servers": [[{"url": "x"}]],
-        "messages": [[], [{"role": "user", "content": [1]}]],
+        "messages": [[]],
         "nonsense": [1],
         "output_config": [
             {"format": {"type": "xml"}},
@@ -227,6 +229,12 @@ PARTS: list[tuple[str, dict[str, Any], str]] = [
     ("/apply-template", {"messages": [1]}, "messages[0]"),
 ]
 USER = {"role": "user"}
+NAME, NO = {"name": "f"}, {"type": "nothing"}
+FORCED: dict[str, Any] = {
+    CHAT: "required",
+    "/v1/responses": "required",
+    "/v1/messages": {"type": "any"},
+}
 # Messages of chats, and items of conversations, by the place of their fault.
 MESSAGES: list[tuple[object, str]] = [
     ("hello", ""),
@@ -234,7 +242,7 @@ MESSAGES: list[tuple[object, str]] = [
     ({"role": "function", "content": "a"}, ".role"),
     ({"role": ["user"], "content": "a"}, ".role"),
     ({"role": "tool", "content": "a", "tool_call_id": 5}, ".tool_call_id"),
-    ({"role": "assistant", "tool_calls": [{"id": "b"}]}, ".tool_calls[0]"),
+    ({"role": "assistant", "tool_calls": [{"id": "b"}]}, ".tool_calls[0].function"),
     (USER, ".content"),
     ({**USER, "content": 5}, ".content"),
     ({**USER, "content": []}, ".content"),
@@ -256,7 +264,8 @@ ITEMS: list[tuple[object, str]] = [
     ({"type": "computer_call"}, ".type"),
     ({"type": "function_call", "name": "a"}, ".call_id"),
     ({"type": "function_call_output", "call_id": "a"}, ".output"),
-    ({"type": "reasoning", "content": ["a"]}, ".content[0].text"),
+    ({"type": "reasoning", "content": ["a"]}, ".content[0]"),
+    ({"type": "reasoning", "content": [{}]}, ".content[0].text"),
     ({**USER, "content": [{"type": "input_image"}]}, ".content[0]"),
     ({**USER, "content": [{"type": "input_text"}]}, ".content[0].text"),
 ]
@@ -264,12 +273,206 @@ BLOCKS: list[tuple[object, str]] = [
     ({"role": "tool", "content": "a"}, ".role"),
     (USER, ".content"),
     ({**USER, "content": [{"type": "image"}]}, ".content[0]"),
+    ({**USER, "content": [1]}, ".content[0]"),
 ]
 PARTS += [
     *((CHAT, {"messages": [each]}, f"messages[0]{where}") for each, where in MESSAGES),
     *(("/v1/responses", {"input": [each]}, f"input[0]{at}") for each, at in ITEMS),
     *(("/v1/messages", {"messages": [each]}, f"messages[0]{at}") for each, at in BLOCKS),
 ]
+# Objects and lists within requests, each of whose fields has one JSON type.
+SYSTEM = {"role": "system", "content": [{"type": "text", "text": "a"}]}
+CALL_ = {"id": "i", "index": 0, "type": "function"}
+CALL: dict[str, Any] = {**CALL_, "function": {"name": "f", "arguments": "{}"}}
+SAID = {
+    "role": "assistant",
+    "reasoning_content": "a",
+    "refusal": "b",
+    "tool_calls": [CALL],
+}
+KINDS = {"parameters": {}, "name": "f", "description": "a", "strict": True}
+PART = {
+    "type": "text",
+    "text": "a",
+    "cache_control": {},
+    "annotations": [],
+    "logprobs": [],
+}
+OF_ITEMS = {"id": "a", "status": "b", "created_by": "c"}
+FORM = {"name": "a", "description": "b", "strict": True, "schema": {}}
+NESTED: list[tuple[str, dict[str, Any]]] = [
+    (
+        CHAT,
+        {
+            "messages": [
+                {**USER, "content": [PART], "name": "a"},
+                {**SAID, "content": "a"},
+                {"role": "tool", "tool_call_id": "i", "content": "a"},
+                SYSTEM,
+            ],
+            "tools": [{"type": "function", "function": KINDS}],
+            "tool_choice": {"type": "function", "function": {"name": "f"}},
+            "metadata": {"a": "b"},
+        },
+    ),
+    (CHAT, {"response_format": {"type": "json_schema", "json_schema": FORM}}),
+    (TEXT, {"response_format": {"type": "json_object", "schema": {}}}),
+    (CHAT, {"thinking": {"type": "disabled", "budget_tokens": 5}}),
+    *(
+        (TEXT, {"structured_outputs": {k: v}})
+        for k, v in (
+            ("regex", "a"),
+            ("choice", ["a"]),
+            ("grammar", "a"),
+            ("json_object", True),
+        )
+    ),
+    (
+        "/v1/responses",
+        {
+            "input": [
+                {**USER, "content": [{"type": "input_text", "text": "a"}], **OF_ITEMS},
+                {"type": "message", "role": "user", "content": "a", "phase": "b"},
+                {
+                    "type": "reasoning",
+                    "summary": [{"type": "summary_text", "text": "a"}],
+                    "encrypted_content": "b",
+                },
+                {
+                    "type": "function_call",
+                    "call_id": "a",
+                    "name": "f",
+                    "arguments": "{}",
+                    "namespace": "b",
+                    **OF_ITEMS,
+                },
+                {"type": "function_call_output", "call_id": "a", "output": "b"},
+                {**USER, "content": "a"},
+            ],
+            "tools": [{"type": "function", **KINDS}],
+            "tool_choice": {"type": "function", "name": "f"},
+            "reasoning": {"summary": "auto", "generate_summary": "auto", "effort": "low"},
+            "metadata": {"a": "b"},
+        },
+    ),
+    (
+        "/v1/responses",
+        {"text": {"verbosity": "low", "format": {"type": "json_schema", **FORM}}},
+    ),
+    (
+        "/v1/messages",
+        {
+            "system": [{"type": "text", "text": "a", "cache_control": {}}],
+            "messages": [
+                {
+                    "role": "assistant",
+                    "content": [
+                        {"type": "thinking", "thinking": "a", "signature": "b"},
+                        {"type": "redacted_thinking", "data": "a"},
+                        {
+                            "type": "tool_use",
+                            "id": "i",
+                            "name": "f",
+                            "input": {},
+                            "caller": {},
+                        },
+                    ],
+                },
+                {
+                    "role": "user",
+                    "content": [
+                        {
+                            "type": "tool_result",
+                            "tool_use_id": "i",
+                            "content": [PART],
+                            "is_error": False,
+                        }
+                    ],
+                },
+            ],
+            "tools": [
+                {**{k: v for k, v in KINDS.items() if k != "parameters"}}
+                | {"input_schema": {}, "cache_control": {}}
+            ],
+            "tool_choice": {
+                "type": "tool",
+                "name": "f",
+                "disable_parallel_tool_use": True,
+            },
+            "metadata": {"user_id": "a"},
+            "stop_sequences": ["a"],
+        },
+    ),
+    ("/v1/messages", {"thinking": {"type": "disabled", "display": "omitted"}}),
+    (
+        "/v1/messages",
+        {
+            "output_config": {
+                "effort": "low",
+                "format": {"type": "json_schema", "schema": {}},
+            }
+        },
+    ),
+    (
+        "/api/chat",
+        {
+            "messages": [
+                {"role": "user", "content": "a", "tool_name": "f"},
+                {
+                    "role": "assistant",
+                    "content": "",
+                    "thinking": "a",
+                    "tool_calls": [{"function": {"name": "f", "arguments": {}}}],
+                },
+                {"role": "user", "content": "a"},
+            ],
+            "options": {"num_ctx": 5, "numa": True, "temperature": 1.5, "stop": ["a"]},
+        },
+    ),
+]
+# Values of each JSON type; those of other types are wrong in a field.
+OF_TYPES: list[Any] = [True, 5, 1.5, "x", ["x"], {"x": 1}]
+# Fields that also have values of another type.
+ALSO: dict[str, tuple[type, ...]] = {
+    **dict.fromkeys(("content", "output", "stop"), (str, list)),
+    "schema": (dict, bool),
+    "temperature": (int, float),
+}
+
+
+def _changed(value: Any, place: str) -> Iterator[tuple[Any, str]]:
+    """Yield copies of a value with one part of another type, and the part's place."""
+    items = value.items() if isinstance(value, dict) else enumerate(value)
+    for key, item in items:
+        where = f"{place}.{key}" if isinstance(value, dict) else f"{place}[{key}]"
+        for wrong in OF_TYPES:
+            if type(wrong) not in ALSO.get(str(key), (type(item),)):
+                yield _with(value, key, wrong), where
+        if isinstance(item, (dict, list)):
+            for part, inner in _changed(item, where):
+                yield _with(value, key, part), inner
+
+
+def _with(value: Any, key: Any, item: object) -> Any:
+    if isinstance(value, dict):
+        return {**value, key: item}
+    return [*value[:key], item, *value[key + 1 :]]
+
+
+@pytest.mark.parametrize(
+    ("path", "fields"),
+    NESTED,
+    ids=[f"{path} {' '.join(fields)}" for path, fields in NESTED],
+)
+def test_parts_of_another_type_are_refused_by_their_place(
+    real: Client, path: str, fields: dict[str, Any]
+) -> None:
+    for name, value in fields.items():
+        for part, place in _changed(value, name):
+            error = _refused(real, path, {**fields, name: part})
+            assert place in error["message"], (part, error)
+
+
 # Codes other than "invalid_value", by path, field and value as JSON.
 CODES = {
     ("/generate", "prompt", "null"): "missing_field",
@@ -341,6 +544,24 @@ def test_wrong_parts(real: Client, path: str, fields: dict[str, Any], param: str
             "is not valid at $.properties",
         ),
         (CHAT, {"guided_regex": "("}, "unclosed group"),
+        (CHAT, {"system": "Be kind."}, 'as a message with the role "system"'),
+        (CHAT, {"top_n": 5}, "'top_n' is not supported here"),
+        ("/v1/embeddings", {"input": 5}, "input must be a text, or a list of texts or"),
+        ("/v1/embeddings", {"input": [5.5]}, "input[0] must be an integer, not 5.5"),
+        ("/v1/embeddings", {"input": [-1]}, "input: the text has the token -1"),
+        *(
+            (path, {"tools": [tool], **more}, f"tools[0].{field} is not valid at $.type")
+            for path, tool, field in (
+                (CHAT, {"function": {**NAME, "parameters": NO}}, "function.parameters"),
+                (
+                    "/v1/responses",
+                    {**NAME, "type": "function", "parameters": NO},
+                    "parameters",
+                ),
+                ("/v1/messages", {**NAME, "input_schema": NO}, "input_schema"),
+            )
+            for more in ({}, {"tool_choice": FORCED[path]})
+        ),
         (
             CHAT,
             {

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from functools import cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import llamaherd as lh
 import numpy as np
@@ -498,11 +498,17 @@ def test_a_single_prompt_that_fails_raises(context: lh.Context) -> None:
 
 
 @pytest.mark.parametrize("stream", [False, True])
+@pytest.mark.parametrize(
+    ("n_ctx", "reason"),
+    [
+        ("auto", "more than the 8192 that the model was trained for"),
+        (256, r"more than the 256 that one prompt may have \(see n_ctx\)"),
+    ],
+)
 def test_a_prompt_that_the_model_cannot_look_back_on_raises(
-    smollm2: lh.Model, stream: bool
+    smollm2: lh.Model, stream: bool, n_ctx: Any, reason: str
 ) -> None:
-    with lh.Context(smollm2, n_ctx=256) as context:
+    with lh.Context(smollm2, n_ctx=n_ctx) as context:
         prompt = [100] * (smollm2.n_ctx_train - 3)
-        reason = "more than the 8192 that the model was trained for"
         with pytest.raises(lh.GenerationError, match=reason):
             list(lh.generate(context, prompt, max_tokens=4, stream=stream))

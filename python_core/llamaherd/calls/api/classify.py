@@ -161,7 +161,8 @@ def prepare_classify(
     n_beside = int(normalize == "pmi" and bool(rendered))
     if n_beside:
         rendered.append(_pmi_prompt(model, options))
-    rows = scored_prompts(model, rendered, [known.readings] * len(rendered), options)
+    readings, n_ctx = [known.readings] * len(rendered), context.options["n_ctx"]
+    rows = scored_prompts(model, rendered, readings, options, n_ctx)
     names = [f"prompts[{i}]" for i in range(len(texts))]
     check_different(known, rows, [*names, "pmi_prompt"][: len(rows)])
     _warn_of_many_steps(rows)

@@ -111,7 +111,8 @@ def prepare_score(
         bad = (refused(text, "the continuation") for text in own_texts)
         every[i] = next(filter(None, bad), every[i])
     rendered = rendered_prompts(model, every, options, [True] * len(every))
-    rows = scored_prompts(model, rendered, texts, options)
+    n_ctx = context.options["n_ctx"]
+    rows = scored_prompts(model, rendered, texts, options, n_ctx)
     thinks = isinstance(options.thinking, Thinking)
     requests = [row.request for row in rows]
     convert = partial(_score_results, prompts=rows, texts=texts, thinks=thinks)
@@ -241,8 +242,9 @@ def _prepare_perplexity(
     context = open_context(context)
     model = context.model
     joiner = Joiner(model, parsing(options.parse_special, chat=False))
+    n_ctx = context.options["n_ctx"]
     rows = [
-        scored_text(model, joiner, Argument("texts", (i,)), text)
+        scored_text(model, joiner, Argument("texts", (i,)), text, n_ctx)
         for i, text in enumerate(prompts_or_refusals(texts, "texts", ""))
     ]
     requests = [row.request for row in rows]

@@ -103,7 +103,7 @@ def make_requests(
     bad = _prepare_each(model, settings, keys, constraints)
     tokenize = partial(prompt_tokens, model, parse_special=parse_special)
     read = [
-        tokens_or_problem(model, Argument("prompts", (place,)), prompt, tokenize)
+        tokens_or_problem(model, Argument("prompts", (place,)), prompt, tokenize, n_ctx)
         for place, prompt in zip(at, plain_prompts, strict=True)
     ]
     requests = []
@@ -147,7 +147,7 @@ def make_requests(
         if chat and not (asked.limit(sampling) or sampling.schema or sampling.choices):
             request = _whole(request, capacity)
         if not request.problem:
-            problem = too_long_for(model, request)
+            problem = too_long_for(model, request, n_ctx)
             request = replace(request, problem=problem) if problem else request
         requests += samples_of(request, n)
     return requests, asked.base
@@ -271,12 +271,15 @@ def tokens_or_problem(
     name: Name,
     prompt: object,
     tokenize: Callable[[Name, object], array[int]],
+    n_ctx: object = "auto",
 ) -> tuple[array[int], str]:
     """Return a prompt's tokens and ""; if it fails, no tokens and the reason."""
     if isinstance(prompt, Refused):
         return array("i"), prompt.failure
     try:
-        problem = surely_too_long(model, name, prompt) if isinstance(prompt, str) else ""
+        problem = ""
+        if isinstance(prompt, str):
+            problem = surely_too_long(model, name, prompt, n_ctx)
         return (array("i"), problem) if problem else (tokenize(name, prompt), "")
     except TokenizeError as error:
         return array("i"), Failure(str(error), "not_tokenized")
@@ -292,14 +295,21 @@ def _cut_or_problem(
         return tokens, None, Failure(str(error), "constraint", "choices")
 
 
-def too_long_for(model: Model, request: Request) -> str:
-    """Return the reason why a request is too long for a model; "" if it is not."""
-    return too_long(request, model.n_ctx_train, "the model was trained for")
+def _limit_of(model: Model, n_ctx: object) -> tuple[int, str]:
+    """Return the number of tokens that a prompt may have, and whose limit it is."""
+    if isinstance(n_ctx, int) and n_ctx < model.n_ctx_train:
+        return n_ctx, "one prompt may have (see n_ctx)"
+    return model.n_ctx_train, "the model was trained for"
 
 
-def surely_too_long(model: Model, name: Name, text: str) -> str:
-    """Return why a text certainly exceeds the training context; "" otherwise."""
-    n_most = model.n_ctx_train
+def too_long_for(model: Model, request: Request, n_ctx: object = "auto") -> str:
+    """Return why a request is too long for a model or its context; "" if it fits."""
+    return too_long(request, *_limit_of(model, n_ctx))
+
+
+def surely_too_long(model: Model, name: Name, text: str, n_ctx: object = "auto") -> str:
+    """Return why a text certainly exceeds the longest prompt; "" otherwise."""
+    n_most, whose = _limit_of(model, n_ctx)
     if len(text) <= n_most:
         return ""
     n_tokens, noun = 0, argument_of(name).name.removesuffix("s")
@@ -309,8 +319,8 @@ def surely_too_long(model: Model, name: Name, text: str) -> str:
         if n_tokens > _SURELY_MORE * n_most:
             return Failure(
                 f"the {noun} has {len(text)} characters, of which the first {end} have "
-                f"about {n_tokens} tokens, more than the {n_most} that the model was "
-                "trained for: shorten it",
+                f"about {n_tokens} tokens, more than the {n_most} that {whose}: shorten "
+                "it",
                 "too_long",
             )
     return ""

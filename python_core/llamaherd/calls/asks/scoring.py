@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from array import array
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from llamaherd.calls.asks.options import ClassifyOptions
@@ -129,6 +129,7 @@ def scored_prompts(
     prompts: Sequence[Rendered],
     texts: Sequence[Sequence[str]],
     options: ClassifyOptions | ScoreOptions,
+    n_ctx: object,
 ) -> list[ScoredPrompt]:
     """Create the requests for the log-probabilities of each prompt's continuations."""
     chat, space = options.chat, options.space
@@ -141,24 +142,26 @@ def scored_prompts(
             model, template=options.template, variables=options.variables
         )
 
+    of_limit = partial(_scored, model, n_ctx)
+
     def scored(i: int) -> ScoredPrompt:
         prompt, thought = prompts[i].prompt, prompts[i].thought
         before = options.prefix if chat else prompt
         template_space = of_chat if thought is None or of_chat is None else ""
         spaced = [_spaced(before, text, space, template_space) for text in texts[i]]
         name = Argument("prompts", (i,))
-        tokens, problem = tokens_or_problem(model, name, prompt, joiner.prompt)
+        tokens, problem = tokens_or_problem(model, name, prompt, joiner.prompt, n_ctx)
         if problem:
             return _failed(prompt, tokens, problem)
         try:
             if thought is not None:
                 thought, continuations = behind.join(thought, spaced)
-                return _scored(model, prompt, tokens, continuations, thought)
+                return of_limit(prompt, tokens, continuations, thought)
             joined = joiner.join(prompt, tokens, spaced)
         except TokenizeError as error:
             return _failed(prompt, array("i"), Failure(str(error), "not_tokenized"))
         if joined.prompt:
-            return _scored(model, prompt, joined.prompt, joined.continuations)
+            return of_limit(prompt, joined.prompt, joined.continuations)
         problem = Failure(
             "the prompt is empty: the first token of a text has no probability without "
             "a token before it",
@@ -179,19 +182,22 @@ def _spaced(prompt: object, text: str, space: Space, of_chat: str | None) -> str
     return f" {text}" if space else text
 
 
-def scored_text(model: Model, joiner: Joiner, name: Name, text: object) -> ScoredPrompt:
+def scored_text(
+    model: Model, joiner: Joiner, name: Name, text: object, n_ctx: object
+) -> ScoredPrompt:
     """Create a request for the log-probabilities of a text's tokens except the first."""
-    tokens, problem = tokens_or_problem(model, name, text, joiner.prompt)
+    tokens, problem = tokens_or_problem(model, name, text, joiner.prompt, n_ctx)
     if not problem and len(tokens) < 2:
         n = count_of(len(tokens), "token")
         problem = Failure(f"the text has {n}: none can be predicted", "empty")
     if problem:
         return _failed(text, tokens, problem)
-    return _scored(model, text, tokens[:1], [tokens[1:]])
+    return _scored(model, n_ctx, text, tokens[:1], [tokens[1:]])
 
 
-def _scored(
+def _scored(  # noqa: PLR0917 - the parts of a request
     model: Model,
+    n_ctx: object,
     prompt: object,
     tokens: array[int],
     continuations: list[array[int]],
@@ -208,7 +214,7 @@ def _scored(
         thought=thought,
         logprobs=logprobs,
     )
-    problem = too_long_for(model, request)
+    problem = too_long_for(model, request, n_ctx)
     if problem:
         return _failed(prompt, tokens, problem)._replace(continuations=continuations)
     return ScoredPrompt(request, joined, continuations)
@@ -254,7 +260,9 @@ class ScoredPrompts:
     Prompts with the same beginning share a request.
     """
 
-    def __init__(self, model: Model, prompts: Sequence[array[int]], n_top: int) -> None:
+    def __init__(
+        self, model: Model, prompts: Sequence[array[int]], n_top: int, n_ctx: object
+    ) -> None:
         self._prompts = prompts
         self._groups: dict[tuple[int, ...], list[int]] = {}
         for i, tokens in enumerate(prompts):
@@ -262,7 +270,7 @@ class ScoredPrompts:
             key = tuple(tokens[:_LEAST_SHARED]) if is_long else (-1, i)
             self._groups.setdefault(key, []).append(i)
         self._rows = [
-            _shared(model, [prompts[i] for i in group], n_top)
+            _shared(model, [prompts[i] for i in group], n_top, n_ctx)
             for group in self._groups.values()
         ]
         self.requests = [row.request for row in self._rows]
@@ -291,12 +299,14 @@ class ScoredPrompts:
         return [scores[i] for i in range(len(self._prompts))]
 
 
-def _shared(model: Model, prompts: Sequence[array[int]], n_top: int) -> ScoredPrompt:
+def _shared(
+    model: Model, prompts: Sequence[array[int]], n_top: int, n_ctx: object
+) -> ScoredPrompt:
     """Create the request of prompts that begin alike."""
     # A last node, whose token is arbitrary, makes the engine compute the logits after a
     # prompt.
     ends = [array("i", [*tokens[1:], 0]) for tokens in prompts]
-    row = _scored(model, None, prompts[0][:1], ends, logprobs=n_top)
+    row = _scored(model, n_ctx, None, prompts[0][:1], ends, logprobs=n_top)
     if row.tree is not None:
         return row
     return row._replace(request=replace(row.request, tokens=prompts[0]))

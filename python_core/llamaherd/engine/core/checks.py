@@ -8,10 +8,10 @@ from __future__ import annotations
 import math
 import operator
 import os
+import re
 from collections.abc import Iterable, KeysView, Mapping
 from collections.abc import Set as AbstractSet
 from contextlib import suppress
-from difflib import get_close_matches
 from io import IOBase
 from numbers import Real
 from pathlib import Path
@@ -31,6 +31,7 @@ _T = TypeVar("_T")
 
 INT32_MAX = 2**31 - 1
 _MOST_DIGITS = 18  # of a number in a text, which fits into 64 bits
+_NEAR = 0.82  # similarity of names of which one is a typing error, see difflib
 _NEXT_TO = 1.5e-6  # limits this close to 0 or 1 are named as 0 or 1
 
 # Names of other libraries (llama.cpp, llama-cpp-python, vLLM, OpenAI, transformers).
@@ -365,12 +366,19 @@ def no_list(value: object) -> str:
 
 def meant(name: object, names: Collection[object]) -> str:
     """Return a suggestion for an unknown name, as the end of a message."""
-    if OTHER_NAMES.get(str(name)) in names:
-        return f"; did you mean {quoted(OTHER_NAMES[str(name)])}?"
-    # A longer name is not a typing error, and its comparison is slow.
-    texts = [other for other in names if isinstance(other, str)]  # columns may be numbers
-    close = get_close_matches(name[:60], texts, n=1) if isinstance(name, str) else []
-    return f"; did you mean {quoted(close[0])}?" if close else ""
+    ours = OTHER_NAMES.get(str(name), str(name))
+    others = [ours, *_NAMES_ELSEWHERE.get(ours, "").split()]
+    same = next((other for other in others if other in names), None)
+    if same is None and isinstance(name, str):
+        forms = {_form_of_name(n): n for n in names if isinstance(n, str)}
+        # A longer name is no typing error, and its comparison is slow.
+        close = get_close_matches(_form_of_name(name[:60]), forms, n=1, cutoff=_NEAR)
+        same = forms[close[0]] if close else None
+    return "" if same is None else f"; did you mean {quoted(str(same))}?"
+
+
+def _form_of_name(name: str) -> str:
+    return re.sub(r"[-_./\s]", "", name.lower())
 
 
 def quoted(text: str) -> str:

@@ -269,8 +269,8 @@ def too_long(request: Request, capacity: int, whose: str) -> str:
     shorter = "" if thought is None else "of its thought or "
     and_thought = "" if thought is None else f" and a thought (up to {thought.n_cells})"
     return Failure(
-        f"the prompt has {n_prompt} tokens; with an answer (up to {request.max_tokens})"
-        f"{and_thought} that is {n_all}, more than the {capacity} that "
-        f"{whose}: shorten the prompt, or lower the limit {shorter}of its answer",
+        f"the prompt has {n_prompt} token{'s' * (n_prompt != 1)}; with an answer (up to "
+        f"{request.max_tokens}){and_thought} that is {n_all}, more than the {capacity} "
+        f"that {whose}: shorten the prompt, or lower the limit {shorter}of its answer",
         "too_long",
     )

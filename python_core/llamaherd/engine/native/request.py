@@ -54,6 +54,8 @@ def _regex_problem(regex: str, message: str) -> str:
     parsed = _PARSE_ERROR.search(message)
     if parsed is None:
         reason = message.partition(" (in regex): ")[2] or message
+        if reason.startswith("regex parse error"):  # the shim cuts a long message
+            return f"regex {shown} cannot be parsed"
         return f"regex {shown} cannot be used: {reason.splitlines()[0]}"
     written, marks, reason = parsed.groups()
     n, at = 0, 0
@@ -64,7 +66,7 @@ def _regex_problem(regex: str, message: str) -> str:
 
 
 _PARSE_ERROR = re.compile(
-    r"\(in regex\): regex parse error:\n {4}(.*)\n {4}( *\^+)\nerror: (.*)"
+    r"\(in regex\): regex parse error:\n {4}(.*)\n {4}( *\^[ ^]*)\nerror: (.*)"
 )
 
 

@@ -19,9 +19,9 @@ from llamaherd.engine.core.words import spoken_in
 from llamaherd.server.batches import upload
 from llamaherd.server.batches.batch import Batch, StoredFile, new_id
 from llamaherd.server.errors import JSON, ApiError, bad_field, unknown_field
-from llamaherd.server.fields import check_names, checked_object, shown
+from llamaherd.server.fields import checked_fields, checked_object, shown
 from llamaherd.server.protocol import body_parts, json_response, read_object
-from llamaherd.server.schemas import TEXT, Schema, whole
+from llamaherd.server.schemas import TEXT, Schema, part, whole
 from llamaherd.server.shapes import PathFormat
 from llamaherd.server.threads import run_on
 
@@ -43,15 +43,7 @@ _MOST_ACTIVE = 64  # maximum number of unfinished batches
 _MOST_FILES = 10_000
 _MOST_SIZES = 32  # maximum total size of files, in files of maximum size
 _WINDOW = re.compile("([0-9]{1,3})([hd])")
-_EXPIRY: Schema = {
-    "type": "object",
-    "properties": {
-        "anchor": {"const": "created_at"},
-        "seconds": whole(*_KEPT_S),
-    },
-    "required": ["anchor", "seconds"],
-    "additionalProperties": False,
-}
+_EXPIRY = part({"anchor": {**TEXT, "const": "created_at"}, "seconds": whole(*_KEPT_S)})
 
 
 class _NewBatch(PathFormat):
@@ -336,10 +328,9 @@ def _checked_metadata(value: object) -> dict[str, str]:
 
 def _keep_s(name: str, value: object) -> int:
     """Return the seconds after which a file is removed, by an object of a request."""
-    expiry, where = checked_object(name, value), Argument(name)
-    check_names(name, expiry, ("anchor", "seconds"))
-    checks.choice(where.at("anchor"), expiry.get("anchor"), ("created_at",))
-    return checks.integer(where.at("seconds"), expiry.get("seconds"), *_KEPT_S)
+    where, expiry = Argument(name), checked_fields(name, value, _EXPIRY, param=name)
+    checks.choice(where.at("anchor"), expiry["anchor"], ("created_at",))
+    return checks.integer(where.at("seconds"), expiry["seconds"], *_KEPT_S)
 
 
 def _check_upload(fields: Mapping[str, str]) -> int | None:
