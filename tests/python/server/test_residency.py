@@ -304,6 +304,12 @@ async def test_a_model_in_use_makes_room(case: Case) -> None:
 
 
 @_resident()
+async def test_requests_in_turn_load_each_model_once(case: Case) -> None:
+    await asyncio.gather(*(case.start(name) for name in "ab" * 12))
+    assert case.bench.log == ["+a", "-a", "+b"]
+
+
+@_resident()
 async def test_requests_of_batches_hold_no_model(case: Case) -> None:
     async with case.registry.lease("a", _connected):
         patient = case.start("b", is_patient=True)

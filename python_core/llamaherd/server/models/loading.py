@@ -31,6 +31,7 @@ from llamaherd.server.shapes import Served
 from llamaherd.server.state import RequestQueue, ShownModel, sum_of_loads
 
 if TYPE_CHECKING:
+    import asyncio
     from collections.abc import Callable, Mapping, Sequence
 
     from llamaherd.engine.loop.slot_times import SlotTimes
@@ -306,6 +307,8 @@ class ServedFile(StoredModel):
         self.load_s = 1.0  # duration of the last loading
         self.n_loads = self.n_unloads = self.n_failures = 0
         self.n_patient = 0  # requests of batches that wait until other models are idle
+        # Requests that wait until the model is loaded.
+        self.waiting: list[asyncio.Future[None]] = []
         self.failure = ""  # reason why the last loading failed
         self._header: tuple[object, ModelHeader] | None = None
 

@@ -47,7 +47,9 @@ class ModelStore:
 
     A request for a model in memory uses it at once. Other requests take the lock in the
     order of their arrival. The request with the lock loads its model, after it has
-    unloaded the least recently used models for which there is no memory beside it.
+    unloaded the least recently used models for which there is no memory beside it. All
+    requests that wait for this model then use it, so that requests in turn for models
+    that do not fit together load each model once, not once per request.
     """
 
     def __init__(
@@ -171,45 +173,46 @@ class ModelStore:
     ) -> None:
         """Wait until a request uses its model, its client leaves or the server stops."""
         loop = asyncio.get_running_loop()
-        use = loop.create_task(self._use(file, file.n_failures, is_patient=is_patient))
+        admitted: asyncio.Future[None] = loop.create_future()
+        file.waiting.append(admitted)
+        bring = loop.create_task(
+            self._bring(file, file.n_failures, is_patient=is_patient)
+        )
         gone = loop.create_task(_disconnected(receive))
         self._watchers.add(gone)
         try:
-            while not use.done():
+            while not (admitted.done() or bring.done()):
                 limit_s = None if is_patient else self._wait_s
-                first = asyncio.FIRST_COMPLETED
-                await asyncio.wait({use, gone}, timeout=limit_s, return_when=first)
-                self._check_waiting(file, name, use, gone)
+                first, of_request = asyncio.FIRST_COMPLETED, {admitted, bring, gone}
+                await asyncio.wait(of_request, timeout=limit_s, return_when=first)
+                # Only the wait for memory is limited, not the time of loading.
+                is_over = admitted.done() or bring.done() or file is self._in_work
+                self._check_waiting(gone, None if is_over else self._no_room(file, name))
+            if not admitted.done():
+                bring.result()
         except BaseException:
-            use.add_done_callback(partial(self._give_back, file))
-            if file is not self._in_work:
-                use.cancel()
+            if admitted.done():  # a request that was given up leaves its model
+                self._leave(file)
+            else:
+                file.waiting.remove(admitted)
             raise
         finally:
             self._watchers.discard(gone)
             gone.cancel()
-        use.result()
+            bring.add_done_callback(_read)
+            if file is not self._in_work:
+                bring.cancel()
 
-    def _check_waiting(
-        self,
-        file: ServedFile,
-        name: str,
-        use: asyncio.Task[None],
-        gone: asyncio.Task[None],
-    ) -> None:
+    def _check_waiting(self, gone: asyncio.Task[None], problem: ApiError | None) -> None:
         if gone.done():
             raise stopping() if self._is_ended else ClientGoneError
-        # Only the wait for memory is limited, not the time of loading.
-        if not use.done() and file is not self._in_work:
-            raise self._no_room(file, name)
+        if problem is not None:
+            raise problem
 
-    def _give_back(self, file: ServedFile, use: asyncio.Task[None]) -> None:
-        """Let a request that was given up leave the model that it got nevertheless."""
-        if not use.cancelled() and use.exception() is None:
-            self._leave(file)
-
-    async def _use(self, file: ServedFile, n_failures: int, *, is_patient: bool) -> None:
-        """Count a request that uses a model, which is loaded before if necessary."""
+    async def _bring(
+        self, file: ServedFile, n_failures: int, *, is_patient: bool
+    ) -> None:
+        """Load a model if necessary; let all requests that wait for it use it."""
         while True:
             async with self._lock:
                 if self._is_ended:
@@ -219,7 +222,10 @@ class ModelStore:
                 if file.state == "loaded" or self._may_load(file, is_patient=is_patient):
                     if file.state != "loaded":
                         await self._load(file)
-                    self._enter(file)
+                    for admitted in file.waiting:
+                        self._enter(file)
+                        admitted.set_result(None)
+                    file.waiting.clear()
                     return
                 changed = self._changed
             file.n_patient += 1
@@ -347,6 +353,12 @@ class ModelStore:
             code="no_memory_for_model",
             headers=retry_after(2 * file.load_s),
         )
+
+
+def _read(task: asyncio.Task[None]) -> None:
+    """Read the error of a task that nobody waits for, which asyncio would log."""
+    if not task.cancelled():
+        task.exception()
 
 
 async def _disconnected(receive: Receive) -> None:
