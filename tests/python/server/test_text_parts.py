@@ -78,7 +78,8 @@ def test_parts_without_a_type_are_refused(
     client: Client, path: str, kind: object
 ) -> None:
     status, got = client.post(path, _asked(path, [{"type": kind, "text": "a"}]))
-    assert (status, got["error"]["param"]) == (400, f"{ASKS[path]}[1].content[0]")
+    place = f"{ASKS[path]}[1].content[0]{'' if kind is None else '.type'}"
+    assert (status, got["error"]["param"]) == (400, place)
 
 
 def test_a_refusal_instead_of_content(client: Client, fake: FakeContext) -> None:
