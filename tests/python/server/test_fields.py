@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from llamaherd.server.errors import JSON
 from llamaherd.server.responses import REFUSED
-from served import NAME
+from served import BODIES, NAME
 
 sys.path.append(str(Path(__file__).parents[3] / "scripts"))
 
@@ -21,6 +21,8 @@ import request_fields
 from request_fields import status_of, unused_field
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from served import Client
 
 RECORD: dict[str, Any] = json.loads(request_fields.RECORD.read_text(encoding="utf-8"))
@@ -220,3 +222,201 @@ def test_a_refusal_says_what_to_send(
 
 def test_the_table_of_the_docs_is_current() -> None:
     assert request_fields.table() in request_fields.PAGE.read_text(encoding="utf-8")
+
+
+# Objects and lists within requests, each of whose fields has one JSON type.
+SYSTEM = {"role": "system", "content": [{"type": "text", "text": "a"}]}
+CALL_ = {"id": "i", "index": 0, "type": "function"}
+CALL: dict[str, Any] = {**CALL_, "function": {"name": "f", "arguments": "{}"}}
+SAID = {
+    "role": "assistant",
+    "reasoning_content": "a",
+    "refusal": "b",
+    "tool_calls": [CALL],
+}
+KINDS = {"parameters": {}, "name": "f", "description": "a", "strict": True}
+PART = {
+    "type": "text",
+    "text": "a",
+    "cache_control": {},
+    "annotations": [],
+    "logprobs": [],
+}
+PARTS = [{"type": "input_text", "text": "a"}]
+OF_ITEMS = {"id": "a", "status": "b", "created_by": "c"}
+FORM = {"name": "a", "description": "b", "strict": True, "schema": {}}
+NESTED: list[tuple[str, dict[str, Any]]] = [
+    (
+        CHAT,
+        {
+            "messages": [
+                {"role": "user", "content": [PART], "name": "a"},
+                {**SAID, "content": "a"},
+                {"role": "tool", "tool_call_id": "i", "content": "a"},
+                SYSTEM,
+            ],
+            "tools": [{"type": "function", "function": KINDS}],
+            "tool_choice": {"type": "function", "function": {"name": "f"}},
+            "metadata": {"a": "b"},
+        },
+    ),
+    (CHAT, {"response_format": {"type": "json_schema", "json_schema": FORM}}),
+    (request_fields.TEXT, {"response_format": {"type": "json_object", "schema": {}}}),
+    (CHAT, {"thinking": {"type": "disabled", "budget_tokens": 5}}),
+    *(
+        (request_fields.TEXT, {"structured_outputs": {k: v}})
+        for k, v in (
+            ("regex", "a"),
+            ("choice", ["a"]),
+            ("grammar", "a"),
+            ("json_object", True),
+        )
+    ),
+    (
+        "/v1/responses",
+        {
+            "input": [
+                {
+                    "role": "user",
+                    "content": [{"type": "input_text", "text": "a"}],
+                    **OF_ITEMS,
+                },
+                {"type": "message", "role": "user", "content": "a", "phase": "b"},
+                {
+                    "type": "reasoning",
+                    "summary": [{"type": "summary_text", "text": "a"}],
+                    "encrypted_content": "b",
+                },
+                {
+                    "type": "function_call",
+                    "call_id": "a",
+                    "name": "f",
+                    "arguments": "{}",
+                    "namespace": "b",
+                    **OF_ITEMS,
+                },
+                {"type": "function_call_output", "call_id": "a", "output": "b"},
+                {"role": "user", "content": "a"},
+            ],
+            "tools": [{"type": "function", **KINDS}],
+            "tool_choice": {"type": "function", "name": "f"},
+            "reasoning": {"summary": "auto", "generate_summary": "auto", "effort": "low"},
+            "metadata": {"a": "b"},
+        },
+    ),
+    (
+        "/v1/responses",
+        {"text": {"verbosity": "low", "format": {"type": "json_schema", **FORM}}},
+    ),
+    (
+        "/v1/messages",
+        {
+            "system": [{"type": "text", "text": "a", "cache_control": {}}],
+            "messages": [
+                {
+                    "role": "assistant",
+                    "content": [
+                        {"type": "thinking", "thinking": "a", "signature": "b"},
+                        {"type": "redacted_thinking", "data": "a"},
+                        {
+                            "type": "tool_use",
+                            "id": "i",
+                            "name": "f",
+                            "input": {},
+                            "caller": {},
+                        },
+                    ],
+                },
+                {
+                    "role": "user",
+                    "content": [
+                        {
+                            "type": "tool_result",
+                            "tool_use_id": "i",
+                            "content": [PART],
+                            "is_error": False,
+                        }
+                    ],
+                },
+            ],
+            "tools": [
+                {**{k: v for k, v in KINDS.items() if k != "parameters"}}
+                | {"input_schema": {}, "cache_control": {}}
+            ],
+            "tool_choice": {
+                "type": "tool",
+                "name": "f",
+                "disable_parallel_tool_use": True,
+            },
+            "metadata": {"user_id": "a"},
+            "stop_sequences": ["a"],
+        },
+    ),
+    ("/v1/messages", {"thinking": {"type": "disabled", "display": "omitted"}}),
+    (
+        "/v1/messages",
+        {
+            "output_config": {
+                "effort": "low",
+                "format": {"type": "json_schema", "schema": {}},
+            }
+        },
+    ),
+    (
+        "/api/chat",
+        {
+            "messages": [
+                {"role": "user", "content": "a", "tool_name": "f"},
+                {
+                    "role": "assistant",
+                    "content": "",
+                    "thinking": "a",
+                    "tool_calls": [{"function": {"name": "f", "arguments": {}}}],
+                },
+                {"role": "user", "content": "a"},
+            ],
+            "options": {"num_ctx": 5, "numa": True, "temperature": 1.5, "stop": ["a"]},
+        },
+    ),
+]
+# Values of each JSON type; those of other types are wrong in a field.
+OF_TYPES: list[Any] = [True, 5, 1.5, "x", ["x"], {"x": 1}]
+# Fields that also have values of another type.
+ALSO: dict[str, tuple[type, ...]] = {
+    **dict.fromkeys(("content", "output", "stop"), (str, list)),
+    "schema": (dict, bool),
+    "temperature": (int, float),
+}
+
+
+def _changed(value: Any, place: str) -> Iterator[tuple[Any, str]]:
+    """Yield copies of a value with one part of another type, and the part's place."""
+    items = value.items() if isinstance(value, dict) else enumerate(value)
+    for key, item in items:
+        where = f"{place}.{key}" if isinstance(value, dict) else f"{place}[{key}]"
+        for wrong in OF_TYPES:
+            if type(wrong) not in ALSO.get(str(key), (type(item),)):
+                yield _with(value, key, wrong), where
+        if isinstance(item, (dict, list)):
+            for part, inner in _changed(item, where):
+                yield _with(value, key, part), inner
+
+
+def _with(value: Any, key: Any, item: object) -> Any:
+    if isinstance(value, dict):
+        return {**value, key: item}
+    return [*value[:key], item, *value[key + 1 :]]
+
+
+@pytest.mark.parametrize(
+    ("path", "fields"),
+    NESTED,
+    ids=[f"{path} {' '.join(fields)}" for path, fields in NESTED],
+)
+def test_parts_of_another_type_are_refused_by_their_place(
+    real: Client, path: str, fields: dict[str, Any]
+) -> None:
+    for name, value in fields.items():
+        for part, place in _changed(value, name):
+            status, got = real.post(path, {**BODIES[path], **fields, name: part})
+            assert (status, place in got["error"]["message"]) == (400, True), (part, got)

@@ -1,4 +1,4 @@
-"""Anthropic's API: messages, streams, functions, stop texts and thoughts."""
+"""Anthropic's API and Ollama's: messages, streams, functions, thoughts, vectors."""
 
 from __future__ import annotations
 
@@ -10,18 +10,31 @@ from fake_context import FakeContext, answer
 from served import NAME, served
 
 if TYPE_CHECKING:
+    from fake_context import FakeContext
     from served import Client
 
 PATH = "/v1/messages"
+
+
 CHAT = "/v1/chat/completions"
+
+
 HELLO = [{"role": "user", "content": "hello"}]
+
+
 ASK: dict[str, Any] = {"model": NAME, "messages": HELLO, "max_tokens": 4}
+
+
 CITY = {
     "type": "object",
     "properties": {"city": {"enum": ["Paris", "Rome"]}},
     "required": ["city"],
 }
+
+
 TOOL = {"name": "weather", "description": "Get the weather.", "input_schema": CITY}
+
+
 CONTEXT = {"n_ctx": 2048, "n_threads": 1, "deterministic": True}
 
 
@@ -232,3 +245,106 @@ def test_the_key_may_be_in_the_header_of_anthropics_clients(fake: FakeContext) -
         both = {"x-api-key": "secret", "authorization": "Bearer wrong"}
         assert client.ask("POST", PATH, ASK, both)[0] == 401
         assert client.ask("POST", PATH, ASK)[0] == 401
+
+
+OLLAMA, EMBED = "/api/chat", "/api/embed"
+
+
+ASK_OLLAMA: dict[str, Any] = {
+    "model": f"{NAME}:latest",
+    "messages": HELLO,
+    "options": {"num_predict": 4, "temperature": 0, "num_ctx": 4096},
+}
+
+
+def _lines(client: Client, body: dict[str, Any]) -> list[Any]:
+    status, text, headers = client.ask("POST", OLLAMA, body)
+    assert status == 200, text
+    assert headers["content-type"] == "application/x-ndjson"
+    document = client.ask("GET", "/openapi.json")[1]
+    answers = document["paths"][OLLAMA]["post"]["responses"]["200"]["content"]
+    assert answers.keys() == {"application/json", "application/x-ndjson"}
+    return [json.loads(line) for line in text.splitlines()]
+
+
+def test_a_chat_has_the_answer_of_openais_api(real: Client) -> None:
+    status, got = real.post(OLLAMA, {**ASK_OLLAMA, "stream": False})
+    assert status == 200, got
+    chat = {"messages": HELLO, "max_tokens": 4, "temperature": 0}
+    choice = real.post("/v1/chat/completions", chat)[1]["choices"][0]
+    message = choice["message"]
+    assert got["message"] == {"role": "assistant", "content": message["content"]}
+    assert (got["model"], got["done"], got["done_reason"]) == (NAME, True, "length")
+    assert got["eval_count"] == 4
+    assert got["total_duration"] > 0
+    lines = _lines(real, ASK_OLLAMA)  # a stream by default
+    assert "".join(line["message"]["content"] for line in lines) == message["content"]
+    assert [line["done"] for line in lines] == [False] * (len(lines) - 1) + [True]
+    assert lines[-1]["eval_count"] == 4
+
+
+def test_a_form_and_thoughts(real: Client, client: Client) -> None:
+    options = {"num_predict": 60}
+    body = {**ASK_OLLAMA, "options": options, "format": CITY, "stream": False}
+    status, got = real.post(OLLAMA, body)
+    assert status == 200, got
+    assert json.loads(got["message"]["content"])["city"] in ("Paris", "Rome")
+    lines = _lines(client, {**ASK_OLLAMA, "think": True, "options": {"num_predict": 2}})
+    assert lines[0]["message"]["thinking"]
+    off = {**ASK_OLLAMA, "think": False, "stream": False}
+    assert "thinking" not in client.post(OLLAMA, off)[1]["message"]
+
+
+def test_earlier_calls_and_their_results_are_read(
+    client: Client, fake: FakeContext
+) -> None:
+    call = {"function": {"name": "f", "arguments": {"a": 1}}}
+    messages = [
+        *HELLO,
+        {"role": "assistant", "content": "", "tool_calls": [call]},
+        {"role": "tool", "content": "rain", "tool_name": "f"},
+    ]
+    status, got = client.post(
+        OLLAMA, {**ASK_OLLAMA, "messages": messages, "stream": False}
+    )
+    assert status == 200, got
+    assert len(fake.handles) == 1
+
+
+def test_an_error_within_a_stream_is_a_line(client: Client, fake: FakeContext) -> None:
+    fake.fails_at = 2
+    assert "failed" in _lines(client, ASK_OLLAMA)[-1]["error"]
+
+
+def test_vectors_are_those_of_openais_api(real: Client) -> None:
+    status, got = real.post(EMBED, {"model": NAME, "input": ["a", "b"]})
+    assert status == 200, got
+    data = real.post("/v1/embeddings", {"input": ["a", "b"]})[1]["data"]
+    assert got["embeddings"] == [each["embedding"] for each in data]
+    assert got["prompt_eval_count"] > 0
+    assert len(real.post(EMBED, {"input": "a"})[1]["embeddings"]) == 1
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "word"),
+    [
+        (OLLAMA, {"options": {"num_predict": 0}}, "options.num_predict"),
+        (OLLAMA, {"options": {"num_predict": 1 << 30}}, "options.num_predict"),
+        (OLLAMA, {"options": {"temperature": 9}}, "options.temperature"),
+        (OLLAMA, {"options": {"nonsense": 1}}, "options.nonsense"),
+        (OLLAMA, {"format": "xml"}, "format"),
+        (OLLAMA, {"messages": [{"role": "user", "images": ["x"]}]}, "images"),
+        (OLLAMA, {"messages": [{"role": "x", "content": "a"}]}, "messages[0].role"),
+        (OLLAMA, {"nonsense": 1}, "nonsense"),
+        (EMBED, {"dimensions": 0}, "dimensions"),
+        (EMBED, {"options": {"temperature": 0}}, "options.temperature"),
+    ],
+    ids=str,
+)
+def test_a_wrong_field_is_refused_by_name(
+    real: Client, path: str, body: dict[str, Any], word: str
+) -> None:
+    needed = ASK_OLLAMA if path == OLLAMA else {"input": "a"}
+    status, got = real.post(path, {**needed, **body})
+    assert status == 400, got
+    assert word in got["error"]["message"]
