@@ -23,12 +23,13 @@ from typing import TYPE_CHECKING, Any
 
 from llamaherd.server.errors import JSON
 from llamaherd.server.routes import SHAPES
+from llamaherd.server.schemas import kinds_of
 from openai.types import completion_create_params, embedding_create_params
 from openai.types.chat import completion_create_params as chat_params
 from openai.types.responses import input_token_count_params, response_create_params
 
 if TYPE_CHECKING:
-    from llamaherd.server.fields import UnusedField
+    from llamaherd.server.schemas import UnusedField
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.append(str(ROOT / "benchmarks"))
@@ -122,7 +123,7 @@ def table() -> str:
                 if field is None:
                     refused[name] = None
                     continue
-                types = " or ".join(field.types)
+                types = " or ".join(kinds_of(field.kind))
                 apis = rows.setdefault((name, types, status), {})
                 apis.setdefault(api, []).append(path.removeprefix("/v1/"))
     lines = ["| field | type | of | accepted |", "|---|---|---|---|"]

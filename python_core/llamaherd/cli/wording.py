@@ -35,7 +35,7 @@ class _CommandLine(LanguageTerms):
 
     # Command whose options messages name; None outside of a command.
     command: click.Command | None = None
-    given: frozenset[str | None] = frozenset()  # parameters on its command line
+    given: tuple[str, ...] = ()  # parameters that its command line sets
 
     def name(self, argument: str) -> str:
         """Return the option that the command line gives for an argument."""
@@ -115,8 +115,8 @@ def terms_of_command(
     command: click.Command, ctx: click.Context | None = None
 ) -> LanguageTerms:
     """Return the terms for messages about the options of a command."""
-    names = () if ctx is None else (param.name for param in command.params)
-    given = frozenset(name for name in names if ctx and is_given(ctx, str(name)))
+    names = [str(param.name) for param in command.params]
+    given = tuple(name for name in names if ctx is not None and is_given(ctx, name))
     return replace(COMMAND_LINE, command=command, given=given)
 
 

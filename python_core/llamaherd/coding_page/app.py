@@ -25,9 +25,9 @@ from llamaherd.engine.core.errors import BadArgumentError
 from llamaherd.engine.core.words import spoken_in
 from llamaherd.server.access import AccessMiddleware, Guard
 from llamaherd.server.errors import JSON, ApiError
-from llamaherd.server.fields import shown, unfit
 from llamaherd.server.pages import page_routes
 from llamaherd.server.protocol import ClientGoneError, dumps, read_object
+from llamaherd.server.schemas import shown, unfit
 from llamaherd.server.settings import ServerSettings
 
 if TYPE_CHECKING:

@@ -15,29 +15,27 @@ from llamaherd.server import schemas
 from llamaherd.server.answers import FormWriter, ServedAnswer
 from llamaherd.server.chats import content_text, joined_text
 from llamaherd.server.errors import ApiError, bad_field
-from llamaherd.server.fields import (
-    FIELDS,
-    LIST,
-    OBJECT,
-    TEXT,
-    UnusedField,
-    check_kinds,
-    checked_fields,
-    checked_messages,
-    shown,
-    unfit,
-)
 from llamaherd.server.openai import RewrittenChat, chat_properties
 from llamaherd.server.protocol import dumps
 from llamaherd.server.running import counts
 from llamaherd.server.sampling import ANSWER_SCHEMA, FORM_FIELDS, STOP_FIELD, stop_of
 from llamaherd.server.schemas import (
     COUNT,
+    FIELDS,
+    LIST,
+    OBJECT,
+    TEXT,
     Schema,
+    UnusedField,
+    check_kinds,
+    checked_fields,
+    checked_messages,
     either,
     listed,
     part,
     record,
+    shown,
+    unfit,
     whole,
 )
 from llamaherd.server.tools import as_functions

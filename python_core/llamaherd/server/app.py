@@ -24,7 +24,6 @@ from llamaherd.server.batches.pages import BODIES, FIELDS, QUERIES, BatchPages
 from llamaherd.server.batches.service import BatchService
 from llamaherd.server.batches.store import NOT_STORED, reason_of
 from llamaherd.server.errors import JSON, ApiError, not_stored, of_exception
-from llamaherd.server.fields import checked_string
 from llamaherd.server.models.loading import (
     LoadedModel,
     OpenModel,
@@ -43,6 +42,7 @@ from llamaherd.server.protocol import (
     send_json,
 )
 from llamaherd.server.routes import ALIASES, SHAPES, openapi
+from llamaherd.server.schemas import checked_string
 from llamaherd.server.state import SharedState
 from llamaherd.server.threads import run_on
 

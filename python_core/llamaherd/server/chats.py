@@ -15,13 +15,6 @@ from llamaherd.engine.core import checks
 from llamaherd.engine.core.argument import Argument, Field
 from llamaherd.engine.core.thinking import MOST_TOKENS, checked_thinking
 from llamaherd.server.errors import JSON, bad_field
-from llamaherd.server.fields import (
-    check_kinds,
-    check_of_message,
-    checked_fields,
-    checked_messages,
-    unfit,
-)
 from llamaherd.server.schemas import (
     FLAG,
     LIST,
@@ -29,10 +22,15 @@ from llamaherd.server.schemas import (
     TEXT,
     WHOLE,
     Schema,
+    check_kinds,
+    check_of_message,
+    checked_fields,
+    checked_messages,
     either,
     listed,
     part,
     ref,
+    unfit,
     whole,
     with_more,
 )

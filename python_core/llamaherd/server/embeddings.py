@@ -18,17 +18,21 @@ from llamaherd.engine.core.declaration import options_of
 from llamaherd.engine.core.errors import BadArgumentError, code_of
 from llamaherd.server import schemas
 from llamaherd.server.errors import ApiError, bad_field, of_text
-from llamaherd.server.fields import (
+from llamaherd.server.limits import check_items, check_pairs
+from llamaherd.server.schemas import (
     FLAG,
-    INTEGER,
     OBJECT,
     OF_CLIENTS,
+    Schema,
     UnusedField,
     checked_string,
+    either,
+    listed,
+    record,
+    ref,
     unfit,
+    whole,
 )
-from llamaherd.server.limits import check_items, check_pairs
-from llamaherd.server.schemas import Schema, either, listed, record, ref, whole
 from llamaherd.server.settings import name_among
 from llamaherd.server.shapes import Prepared, WorkShape
 
@@ -197,7 +201,7 @@ def _written(vector: NDArray[np.float32], form: str) -> object:
 _UNUSED_OF_RERANK: dict[str, UnusedField] = {
     "activation": UnusedField(FLAG, (True,)),
     "mm_processor_kwargs": UnusedField(OBJECT, ({},)),
-    "priority": UnusedField(INTEGER, (0,)),
+    "priority": UnusedField(schemas.WHOLE, (0,)),
     "softmax": UnusedField(FLAG, (True,)),
     "use_activation": UnusedField(FLAG, (True,)),
 }

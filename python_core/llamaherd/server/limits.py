@@ -8,9 +8,8 @@ from llamaherd.engine.core.errors import ArgumentError
 from llamaherd.engine.core.sampling import CONSTRAINTS
 from llamaherd.server import sampling
 from llamaherd.server.errors import bad_field
-from llamaherd.server.fields import unfit
 from llamaherd.server.protocol import encoded
-from llamaherd.server.schemas import MOST_ITEMS
+from llamaherd.server.schemas import MOST_ITEMS, unfit
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence, Sized

@@ -17,20 +17,18 @@ from llamaherd.server.answers import FormWriter, ServedAnswer
 from llamaherd.server.chats import CHAT_FIELDS
 from llamaherd.server.embeddings import EmbeddingsApi
 from llamaherd.server.errors import ApiError
-from llamaherd.server.fields import (
-    OBJECT,
-    OF_CLIENTS,
-    TEXT,
-    UnusedField,
-    checked_fields,
-    checked_messages,
-    checked_object,
-)
 from llamaherd.server.openai import ChatCompletions, RewrittenChat
 from llamaherd.server.protocol import dumps
 from llamaherd.server.running import counts
 from llamaherd.server.schemas import (
+    OBJECT,
+    OF_CLIENTS,
+    TEXT,
     Schema,
+    UnusedField,
+    checked_fields,
+    checked_messages,
+    checked_object,
     either,
     listed,
     part,
@@ -61,7 +59,8 @@ _UNUSED = {
     "options": UnusedField(OBJECT, ({},), _NOT_SET),
 }
 
-_NEUTRAL = {"keep_alive": UnusedField((*TEXT, "number"), None)}  # models stay in memory
+# Models stay in memory.
+_NEUTRAL = {"keep_alive": UnusedField(either(TEXT, schemas.NUMBER), None)}
 # Options of chats; each of them has the same name there.
 _OF_CHATS = frozenset(
     {

@@ -23,7 +23,6 @@ from llamaherd.server.chats import (
     thinking_names,
 )
 from llamaherd.server.errors import JSON, ApiError, bad_field, renamed
-from llamaherd.server.fields import FIELDS, PADDING, checked_fields, unfit
 from llamaherd.server.logprobs import MOST_LOGPROBS
 from llamaherd.server.running import ParsedRequest
 from llamaherd.server.sampling import (
@@ -34,7 +33,19 @@ from llamaherd.server.sampling import (
     form_of,
     sampling_of,
 )
-from llamaherd.server.schemas import FLAG, Schema, either, listed, record, ref, whole
+from llamaherd.server.schemas import (
+    FIELDS,
+    FLAG,
+    PADDING,
+    Schema,
+    checked_fields,
+    either,
+    listed,
+    record,
+    ref,
+    unfit,
+    whole,
+)
 from llamaherd.server.shapes import AnsweringShape, check_answer_fits
 
 if TYPE_CHECKING:

@@ -14,22 +14,6 @@ from llamaherd.engine.core.argument import Argument, Field
 from llamaherd.server import schemas, tools
 from llamaherd.server.chats import content_text
 from llamaherd.server.errors import bad_field
-from llamaherd.server.fields import (
-    FIELDS,
-    FLAG,
-    INTEGER,
-    LIST,
-    OBJECT,
-    PADDING,
-    TEXT,
-    VERBOSITY,
-    UnusedField,
-    check_kinds,
-    checked_fields,
-    checked_string,
-    shown,
-    unfit,
-)
 from llamaherd.server.logprobs import MOST_LOGPROBS
 from llamaherd.server.openai import RewrittenChat, chat_properties
 from llamaherd.server.responses_answer import ResponseWriter
@@ -40,7 +24,27 @@ from llamaherd.server.sampling import (
     NAMES_OF_SCHEMA,
     STOP_FIELD,
 )
-from llamaherd.server.schemas import Schema, either, listed, part, record, whole
+from llamaherd.server.schemas import (
+    FIELDS,
+    FLAG,
+    LIST,
+    OBJECT,
+    PADDING,
+    TEXT,
+    VERBOSITY,
+    Schema,
+    UnusedField,
+    check_kinds,
+    checked_fields,
+    checked_string,
+    either,
+    listed,
+    part,
+    record,
+    shown,
+    unfit,
+    whole,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -85,13 +89,15 @@ _NOT_SHORTENED = "a conversation is never shortened"
 # Fields that request unsupported features.
 REFUSED: dict[str, UnusedField] = {
     "previous_response_id": UnusedField(TEXT, (), _KEEPS_NOTHING),
-    "conversation": UnusedField(TEXT + OBJECT, (), _KEEPS_NOTHING),
+    "conversation": UnusedField(either(TEXT, OBJECT), (), _KEEPS_NOTHING),
     "background": UnusedField(
         FLAG, (False,), "responses do not run in the background: see /v1/batches"
     ),
     "prompt": UnusedField(OBJECT, (), "this server stores no prompts: send it in input"),
     "truncation": UnusedField(TEXT, ("disabled",), _NOT_SHORTENED),
-    "max_tool_calls": UnusedField(INTEGER, (), "this server calls no functions itself"),
+    "max_tool_calls": UnusedField(
+        schemas.WHOLE, (), "this server calls no functions itself"
+    ),
     "context_management": UnusedField(LIST, ([],), _NOT_SHORTENED),
     "access_programs": UnusedField(OBJECT, ({},), "this server has no programs"),
     "background_options": UnusedField(

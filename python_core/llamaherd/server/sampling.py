@@ -16,15 +16,17 @@ from llamaherd.engine.core.declaration import options_of
 from llamaherd.engine.core.sampling import MAX_TOKENS_OF_CHAT, SamplingParams
 from llamaherd.engine.model.tokens import token_bytes
 from llamaherd.server.errors import bad_field, renamed
-from llamaherd.server.fields import checked_fields, checked_object, unfit
 from llamaherd.server.schemas import (
     FLAG,
     OBJECT,
     TEXT,
     Schema,
+    checked_fields,
+    checked_object,
     listed,
     part,
     real,
+    unfit,
     whole,
 )
 

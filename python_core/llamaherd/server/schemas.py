@@ -1,8 +1,21 @@
-"""Parts of the JSON Schemas of requests and answers."""
+"""JSON Schemas of requests and answers, and the checks that follow from them.
+
+Clients send many fields by default. A field is accepted if its value requests the default
+behaviour or only describes the client. A field that requests an unsupported feature is
+refused by name. A value of a wrong type is an error of the type, also in a field that is
+not supported.
+"""
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from llamaherd.engine.core import checks
+from llamaherd.server.errors import JSON, ApiError, bad_field, unknown_field
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
 
 Schema = dict[str, Any]
 MOST_ITEMS = 2048  # prompts or texts of a request
@@ -117,3 +130,276 @@ COMPONENTS: dict[str, Schema] = {
         owned_by=TEXT,
     ),
 }
+
+
+_IN_WORDS = {
+    "boolean": "true or false",
+    "integer": "an integer",
+    "number": "a number",
+    "string": "a string",
+    "array": "a list",
+    "object": "an object",
+}
+_CLASSES = {"boolean": bool, "string": str, "array": list, "object": dict}
+
+
+@dataclass(frozen=True, slots=True)
+class UnusedField:
+    """Field without an effect on the answer."""
+
+    kind: Schema  # JSON type of the field in the APIs that have it
+    # Accepted values, null left out; None accepts every value of these types.
+    values: tuple[object, ...] | None
+    reason: str = ""  # reason why other values are refused; "" for no reason
+    of_texts: bool = False  # whether an object may have texts only
+
+    @property
+    def schema(self) -> dict[str, object]:
+        """JSON Schema of the accepted values, null left out."""
+        if self.values is None:
+            return self._kind
+        return {"enum": list(self.values)} if self.values else {"type": "null"}
+
+    def check(self, name: str, value: object) -> None:
+        """Check first the type of a value, then whether the value is supported."""
+        if value is None:
+            return
+        try:
+            check_kinds(name, value, self._kind, param=name)
+        except ApiError as error:
+            more = f"; {self._refusal('it')}" if self.values == () else ""
+            raise bad_field(name, f"{error}{more}") from None
+        if self.values is None or any(_is_same(value, other) for other in self.values):
+            return
+        text = self._refusal(name, f", not {shown(value)}")
+        raise ApiError(400, text, param=name, code="unsupported_parameter")
+
+    @property
+    def _kind(self) -> Schema:
+        return {**self.kind, "additionalProperties": TEXT} if self.of_texts else self.kind
+
+    def _refusal(self, name: str, but: str = "") -> str:
+        values = [JSON.literal(value) for value in self.values or ()]
+        text = f"{name} is not supported here"
+        if values:
+            text = (
+                f"{name} must be {'one of ' * (len(values) > 1)}{', '.join(values)} "
+                f"here{but}"
+            )
+        return f"{text}: {self.reason}" if self.reason else text
+
+
+# Field of `stream_options` that requests padding of the pieces of a stream. The pieces of
+# this server have no padding.
+PADDING = "include_obfuscation"
+# Values of `verbosity` in OpenAI's API. Only models that were trained with verbosity
+# levels use this field.
+VERBOSITY = ("low", "medium", "high")
+
+
+def _fields(field: UnusedField, names: str) -> dict[str, UnusedField]:
+    """Return the same field for each of several names."""
+    return dict.fromkeys(names.split(), field)
+
+
+# Fields of OpenAI's API and of similar servers. All fields that are not here and have no
+# effect are refused.
+FIELDS: Mapping[str, UnusedField] = {
+    **_fields(
+        UnusedField(LIST, ([],)),
+        "bad_words documents grammar_triggers lora preserved_tokens response_fields "
+        "tools",
+    ),
+    **_fields(
+        UnusedField(FLAG, (False,)),
+        "backend_sampling echo enable_response_messages grammar_lazy "
+        "include_stop_str_in_output post_sampling_probs reasoning_control "
+        "return_progress return_prompt_text return_token_ids return_token_offsets "
+        "return_tokens return_tokens_as_token_ids use_beam_search verbose "
+        "watermarking",
+    ),
+    **_fields(
+        UnusedField(FLAG, (True,)),
+        "add_generation_prompt include_reasoning parse_tool_calls return_mm_kwargs "
+        "skip_special_tokens spaces_between_special_tokens",
+    ),
+    **_fields(
+        UnusedField(WHOLE, (-1,)),
+        "reasoning_budget_tokens sse_ping_interval t_max_predict_ms t_max_prompt_ms "
+        "thinking_token_budget",
+    ),
+    "n_predict": UnusedField(WHOLE, (-1,), "use max_tokens"),
+    "n_probs": UnusedField(WHOLE, (0,), "use logprobs"),
+    "n_cmpl": UnusedField(WHOLE, (1,), "use n"),
+    **_fields(
+        UnusedField(WHOLE, (0,)),
+        "min_keep n_cache_reuse n_discard n_indent n_keep priority "
+        "routed_experts_prompt_start top_logprobs",
+    ),
+    **_fields(
+        UnusedField(WHOLE, (1,)),
+        "best_of stream_interval",
+    ),
+    **_fields(
+        UnusedField(NUMBER, (1,)),
+        "dynatemp_exponent length_penalty",
+    ),
+    **_fields(
+        UnusedField(OBJECT, ({},)),
+        "access_programs chat_template_kwargs media_io_kwargs mm_processor_kwargs "
+        "prompt_cache_options vllm_xargs",
+    ),
+    **_fields(
+        UnusedField(TEXT, ("",)),
+        "generation_prompt reasoning_budget_message suffix",
+    ),
+    "modalities": UnusedField(LIST, (["text"],)),
+    "functions": UnusedField(LIST, ([],), "use tools"),
+    "continue_final_message": UnusedField(either(FLAG, TEXT), (False,)),
+    "adaptive_target": UnusedField(NUMBER, (-1,)),
+    "dynatemp_range": UnusedField(NUMBER, (0,)),
+    "reasoning_format": UnusedField(TEXT, ("auto", "deepseek")),
+    "verbosity": UnusedField(TEXT, VERBOSITY),
+    "function_call": UnusedField(
+        either(TEXT, OBJECT), ("none", "auto"), "use tool_choice"
+    ),
+    "tool_choice": UnusedField(either(TEXT, OBJECT), ("none", "auto")),
+    # Fields about the client, or for other servers; without tools also
+    # `parallel_tool_calls`.
+    **_fields(
+        UnusedField(FLAG, None),
+        "cache_prompt parallel_tool_calls store timings_per_token",
+    ),
+    **_fields(
+        UnusedField(TEXT, None),
+        "chat_id id prompt_cache_key prompt_cache_retention request_id "
+        "safety_identifier service_tier session_id user",
+    ),
+    "id_slot": UnusedField(WHOLE, None),
+    "metadata": UnusedField(OBJECT, None, of_texts=True),
+}
+# Fields about the client, which every path accepts.
+OF_CLIENTS = {name: field for name, field in FIELDS.items() if field.values is None}
+# Fields of messages: names, and fields of answers that clients send back.
+_OF_MESSAGES = dict.fromkeys(
+    ("name", "reasoning", "reasoning_content", "type"), UnusedField(TEXT, None)
+)
+
+
+def check_of_message(where: str, name: str, value: object) -> None:
+    """Check a field of a message that has no effect on the answer.
+
+    Clients send messages of answers back, with null or [] for missing fields.
+    """
+    if value is None or value == []:
+        return
+    if name not in _OF_MESSAGES:
+        raise unknown_field(f"{where}.{name}")
+    _OF_MESSAGES[name].check(f"{where}.{name}", value)
+
+
+def _has_type(value: object, kind: str) -> bool:
+    """Whether a value has a JSON type; 1.0 is an integer, as in JSON Schema."""
+    if kind in _CLASSES:
+        return isinstance(value, _CLASSES[kind])
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        return False
+    return kind == "number" or value == int(value)
+
+
+def _is_same(value: object, other: object) -> bool:
+    """Whether two values are equal in JSON; true does not equal 1."""
+    return isinstance(value, bool) == isinstance(other, bool) and value == other
+
+
+def shown(value: object) -> str:
+    """Return a value of a request for a message."""
+    return JSON.value(value, checks.shown(value))
+
+
+def unfit(where: str, wanted: str, value: object, *, param: str = "") -> ApiError:
+    """Return the error of a value; `param` is its field, without it `where`."""
+    return bad_field(param or where, f"{where} must be {wanted}, not {shown(value)}")
+
+
+def checked_object(name: str, value: object) -> dict[str, Any]:
+    """Return an object within a request."""
+    if not isinstance(value, dict):
+        field = name.partition(".")[0].partition("[")[0]
+        raise unfit(name, "an object", value, param=field)
+    return value
+
+
+def checked_string(name: str, value: object) -> str:
+    """Return a string within a request."""
+    if not isinstance(value, str):
+        raise unfit(name, "a string", value)
+    return value
+
+
+def checked_messages(value: object) -> list[Any]:
+    """Return the messages of a conversation."""
+    if not isinstance(value, list) or not value:
+        raise unfit("messages", "a list of at least one message", value)
+    return value
+
+
+def checked_fields(
+    where: str, value: object, schema: Schema, *, param: str = ""
+) -> dict[str, Any]:
+    """Return the fields of an object that `check_kinds` accepts, null left out."""
+    check_kinds(where, value, schema, param=param)
+    fields: Any = value
+    return {name: item for name, item in fields.items() if item is not None}
+
+
+def check_kinds(where: str, value: object, schema: Schema, *, param: str = "") -> None:
+    """Check the JSON types of a value and its parts, and names and presence of fields.
+
+    Null counts as missing. Ranges and choices are checked where the value is used.
+    `param` is the field of errors; without it, the place of the fault.
+    """
+    options, kinds = _options(schema), kinds_of(schema)
+    if not any(_has_type(value, kind) for kind in kinds):
+        expected = " or ".join(_IN_WORDS[kind] for kind in kinds)
+        raise unfit(where, expected, value, param=param)
+    for option in options:
+        if isinstance(value, list) and "array" in _kinds_of(option):
+            for i, item in enumerate(value if "items" in option else ()):
+                check_kinds(f"{where}[{i}]", item, option["items"], param=param)
+        elif isinstance(value, dict) and "object" in _kinds_of(option):
+            _check_fields(where, value, option, param)
+
+
+def _check_fields(
+    where: str, fields: Mapping[str, object], schema: Schema, param: str
+) -> None:
+    known, others = schema.get("properties", {}), schema.get("additionalProperties", {})
+    for name in schema.get("required", ()):
+        check_kinds(f"{where}.{name}", fields.get(name), known[name], param=param)
+    for name, value in fields.items():
+        if value is None:
+            continue
+        if name not in known and others == NOTHING:
+            raise unknown_field(f"{where}.{name}", [f"{where}.{n}" for n in known])
+        inner = known.get(name, others)
+        if inner:
+            check_kinds(f"{where}.{name[:60]}", value, inner, param=param)
+
+
+def _options(schema: Schema) -> list[Schema]:
+    """Return the alternatives of a schema, without null."""
+    parts = schema.get("anyOf")
+    if parts is None:
+        return [] if schema == NOTHING else [schema]
+    return [option for part in parts for option in _options(part)]
+
+
+def kinds_of(schema: Schema) -> list[str]:
+    """Return the JSON types that a schema accepts, without null."""
+    return [kind for option in _options(schema) for kind in _kinds_of(option)]
+
+
+def _kinds_of(schema: Schema) -> Sequence[str]:
+    kinds: Any = schema.get("type", tuple(_IN_WORDS))
+    return (kinds,) if isinstance(kinds, str) else kinds

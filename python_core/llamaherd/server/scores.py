@@ -18,9 +18,8 @@ from llamaherd.engine.core.errors import BadArgumentError, codes_of
 from llamaherd.server import schemas
 from llamaherd.server.chats import with_defaults
 from llamaherd.server.errors import bad_field
-from llamaherd.server.fields import unfit
 from llamaherd.server.limits import check_items, check_pairs
-from llamaherd.server.schemas import either, listed, record, rows
+from llamaherd.server.schemas import either, listed, record, rows, unfit
 from llamaherd.server.shapes import Prepared, WorkShape
 from llamaherd.tasks.annotate import Annotate
 

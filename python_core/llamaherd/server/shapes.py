@@ -16,9 +16,8 @@ from llamaherd.engine.core import checks
 from llamaherd.engine.core.declaration import Options, options_of
 from llamaherd.engine.core.words import words
 from llamaherd.server.errors import ApiError, unknown_field
-from llamaherd.server.fields import OF_CLIENTS
 from llamaherd.server.protocol import dumps
-from llamaherd.server.schemas import Schema, part
+from llamaherd.server.schemas import OF_CLIENTS, Schema, part
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
@@ -30,8 +29,8 @@ if TYPE_CHECKING:
     from llamaherd.engine.core.stats import Stats
     from llamaherd.engine.model.model import Model
     from llamaherd.server.answers import FormWriter
-    from llamaherd.server.fields import UnusedField
     from llamaherd.server.running import ParsedRequest
+    from llamaherd.server.schemas import UnusedField
     from llamaherd.server.settings import ServerSettings
     from llamaherd.server.threads import Kind
 

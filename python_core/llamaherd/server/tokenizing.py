@@ -17,11 +17,10 @@ from llamaherd.engine.native.vocabulary import token_text
 from llamaherd.server import schemas
 from llamaherd.server.anthropic import Messages
 from llamaherd.server.errors import ApiError, bad_field, renamed
-from llamaherd.server.fields import unfit
 from llamaherd.server.limits import check_strings
 from llamaherd.server.openai import ChatCompletions, RewrittenChat
 from llamaherd.server.responses import Responses
-from llamaherd.server.schemas import Schema, either, listed, or_null, record
+from llamaherd.server.schemas import Schema, either, listed, or_null, record, unfit
 from llamaherd.server.shapes import AnsweringShape, PathFormat, WorkShape
 
 if TYPE_CHECKING:

@@ -30,16 +30,19 @@ from llamaherd.engine.core.argument import Argument, Field
 from llamaherd.engine.core.errors import BadArgumentError, ChatTemplateError
 from llamaherd.engine.model.tokens import detokenize
 from llamaherd.server.errors import bad_field, renamed
-from llamaherd.server.fields import checked_fields, checked_object, shown, unfit
 from llamaherd.server.sampling import AnswerForm
 from llamaherd.server.schemas import (
     FLAG,
     OBJECT,
     TEXT,
     Schema,
+    checked_fields,
+    checked_object,
     either,
     listed,
     part,
+    shown,
+    unfit,
     with_more,
 )
 from llamaherd.server.tool_calls import (

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from llamaherd.server.errors import JSON
 from llamaherd.server.responses import REFUSED
+from llamaherd.server.schemas import kinds_of
 from served import BODIES, NAME
 
 sys.path.append(str(Path(__file__).parents[3] / "scripts"))
@@ -73,7 +74,7 @@ def _is_accepted(path: str, status: int, got: Any) -> bool:
 def test_the_record_has_the_fields_of_the_installed_client() -> None:
     """Fails for a field that a new version of the client adds.
 
-    Record the field; serve it, add it to `server/fields.py`, or let it be refused.
+    Record the field; serve it, add it to `server/schemas.py`, or let it be refused.
     """
     recorded = RECORD["OpenAI"]["paths"]
     for path, names in request_fields.of_openai().items():
@@ -105,10 +106,10 @@ def test_the_type_is_checked_before_the_support(
 ) -> None:
     field = unused_field(path, name)
     assert field is not None
-    assert set(field.types) <= SAMPLES.keys()
+    assert set(kinds_of(field.kind)) <= SAMPLES.keys()
     for kind, value in SAMPLES.items():
         status, got = client.post(path, {**NEEDED[path], name: value})
-        is_typed = bool(KINDS.get(kind, {kind}) & {*field.types})
+        is_typed = bool(KINDS.get(kind, {kind}) & {*kinds_of(field.kind)})
         if is_typed and (field.values is None or value in field.values):
             assert _is_accepted(path, status, got), got
             continue
@@ -234,7 +235,7 @@ SAID = {
     "refusal": "b",
     "tool_calls": [CALL],
 }
-KINDS = {"parameters": {}, "name": "f", "description": "a", "strict": True}
+FUNCTION = {"parameters": {}, "name": "f", "description": "a", "strict": True}
 PART = {
     "type": "text",
     "text": "a",
@@ -255,7 +256,7 @@ NESTED: list[tuple[str, dict[str, Any]]] = [
                 {"role": "tool", "tool_call_id": "i", "content": "a"},
                 SYSTEM,
             ],
-            "tools": [{"type": "function", "function": KINDS}],
+            "tools": [{"type": "function", "function": FUNCTION}],
             "tool_choice": {"type": "function", "function": {"name": "f"}},
             "metadata": {"a": "b"},
         },
@@ -298,7 +299,7 @@ NESTED: list[tuple[str, dict[str, Any]]] = [
                 {"type": "function_call_output", "call_id": "a", "output": "b"},
                 {"role": "user", "content": "a"},
             ],
-            "tools": [{"type": "function", **KINDS}],
+            "tools": [{"type": "function", **FUNCTION}],
             "tool_choice": {"type": "function", "name": "f"},
             "reasoning": {"summary": "auto", "generate_summary": "auto", "effort": "low"},
             "metadata": {"a": "b"},
@@ -340,7 +341,7 @@ NESTED: list[tuple[str, dict[str, Any]]] = [
                 },
             ],
             "tools": [
-                {**{k: v for k, v in KINDS.items() if k != "parameters"}}
+                {**{k: v for k, v in FUNCTION.items() if k != "parameters"}}
                 | {"input_schema": {}, "cache_control": {}}
             ],
             "tool_choice": {

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from llamaherd.engine.core import checks
 from llamaherd.server.errors import ApiError
-from llamaherd.server.fields import shown
 from llamaherd.server.protocol import parse_object
+from llamaherd.server.schemas import shown
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -19,9 +19,16 @@ from llamaherd.engine.core.words import spoken_in
 from llamaherd.server.batches import upload
 from llamaherd.server.batches.batch import Batch, StoredFile, new_id
 from llamaherd.server.errors import JSON, ApiError, bad_field, unknown_field
-from llamaherd.server.fields import checked_fields, checked_object, shown
 from llamaherd.server.protocol import body_parts, json_response, read_object
-from llamaherd.server.schemas import TEXT, Schema, part, whole
+from llamaherd.server.schemas import (
+    TEXT,
+    Schema,
+    checked_fields,
+    checked_object,
+    part,
+    shown,
+    whole,
+)
 from llamaherd.server.shapes import PathFormat
 from llamaherd.server.threads import run_on
 
