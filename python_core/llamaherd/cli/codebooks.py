@@ -122,11 +122,13 @@ def compare(
     from llamaherd.coding.selection.candidates import CodebookCandidate  # noqa: PLC0415
     from llamaherd.coding.selection.compare import compare_codebooks  # noqa: PLC0415
     from llamaherd.tables.outputs import check_place  # noqa: PLC0415
+    from llamaherd.tables.stored import is_stream  # noqa: PLC0415
 
     for path in (out, plot):  # before hours of work
         if path is not None:
             check_free(Path(path), overwrite=overwrite, argument="out")
-            check_place(path, "out")
+            if not is_stream(path):
+                check_place(path, "out")
     pyplot = None if plot is None else _pyplot(plot)
     loading = take_table(settings)
     options = {

@@ -13,6 +13,7 @@ from llamaherd.coding_page.desk import Desk
 from llamaherd.coding_page.sheet import make_sheet
 from llamaherd.engine.core import checks
 from llamaherd.engine.core.errors import ArgumentError, ArgumentTypeError
+from llamaherd.engine.core.files import is_special
 from llamaherd.engine.core.phrases import install_command
 from llamaherd.engine.core.progress import say
 from llamaherd.engine.core.words import call
@@ -166,7 +167,7 @@ def path_for(data: object, sheet: Sheet, path: object) -> Path:
             f"must be a path, not {checks.shown(path)}", argument="path"
         )
     file = Path(os.fsdecode(path))
-    if file.is_dir() or not file.parent.is_dir():
+    if is_special(file) or not file.parent.is_dir():
         raise ArgumentError(
             f"must be a file in a folder that exists, not {checks.shown(str(file))}",
             argument="path",

@@ -275,6 +275,8 @@ def writing(
 def checked_output(spec: RunSpec) -> Path:
     """Return the path of the output."""
     path = check_place(spec.output, "output")
+    if path.suffix.lower() != ".parquet":
+        check_place(f"{path}{META}", "output")
     if spec.input != STREAM and path == Path(os.path.realpath(spec.input)):
         name = checks.shown(spec.output)
         raise ArgumentError(
@@ -295,12 +297,24 @@ def check_place(output: str, argument: str) -> Path:
     reason = os.strerror(errno.EISDIR) if path.is_dir() else why_unwritable(path.parent)
     if reason:
         raise ArgumentError(f"{name} cannot be written: {reason}", argument=argument)
+    _check_regular(Path(output), argument)
     return path
+
+
+def _check_regular(path: Path, argument: str) -> None:
+    """Check that a new file would not replace a pipe or a device."""
+    if files.is_special(path):
+        raise ArgumentError(
+            f"{checks.shown(str(path))} is not a regular file: write to {STREAM!r}, and "
+            "redirect stdout",
+            argument=argument,
+        )
 
 
 @contextmanager
 def replacing(path: Path) -> Iterator[Path]:
     """Yield a temporary file that replaces `path` when it is complete on disk."""
+    _check_regular(path, "output")
     _remove_drafts(path)
     draft = path.with_name(f"{path.name}.{os.getpid()}.part")
     draft.unlink(missing_ok=True)  # of an earlier process with the same number

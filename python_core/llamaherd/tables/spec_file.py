@@ -22,7 +22,7 @@ from llamaherd.tables.spec_keys import (
     is_schema_file,
     is_template_file,
 )
-from llamaherd.tables.stored import STREAM
+from llamaherd.tables.stored import STREAM, is_stream
 
 _MAX_BYTES = 16 << 20
 _HEADER = re.compile(r"\s*\[([^\[\]]+)\]")
@@ -151,7 +151,7 @@ def write_spec(spec: RunSpec, path: str | os.PathLike[str]) -> None:
     )
     text = tomli_w.dumps(keys, multiline_strings=False)
     try:
-        with file.open("x", encoding="utf-8") as out:
+        with file.open("w" if is_stream(str(file)) else "x", encoding="utf-8") as out:
             out.write(text)
     except FileExistsError:
         if file.read_bytes() != text.encode():

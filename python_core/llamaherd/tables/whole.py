@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 from datetime import UTC, datetime
 from pathlib import Path
@@ -29,7 +30,6 @@ from llamaherd.tables.stored import (
     compressed_to,
     delimiter_of,
     format_of,
-    is_stream,
     readable,
 )
 from llamaherd.tables.table import Block
@@ -77,7 +77,7 @@ def write_whole(frame: Any, path: str, *, overwrite: bool) -> None:  # noqa: ANN
         _write_text(frame, sys.stdout.buffer, ",")
         return
     check_free(path, overwrite=overwrite)
-    file, kind = Path(path), format_of(path)
+    file, kind = Path(os.path.realpath(path)), format_of(path)
     with replacing(file) as draft:
         if kind == "parquet":
             import pyarrow as pa  # noqa: PLC0415 - optional dependency
@@ -97,8 +97,7 @@ def check_free(path: str, *, overwrite: bool) -> None:
         return
     check_name("out", path)
     files.check_free(Path(path), overwrite=overwrite, argument="out")
-    if not is_stream(path):
-        check_place(path, "out")
+    check_place(path, "out")
     check_package(path)
 
 

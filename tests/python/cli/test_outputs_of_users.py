@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from typing import TYPE_CHECKING
 
@@ -18,7 +19,8 @@ from llamaherd.engine.hub.download import FileRequest, download
 from llamaherd.engine.hub.progress import FetchOptions
 from llamaherd.remote import processes
 from llamaherd.remote.processes import FOLDER_VARIABLE, start_server
-from llamaherd.tables.outputs import found_output
+from llamaherd.tables.outputs import found_output, replacing
+from llamaherd.tables.whole import write_whole
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -175,3 +177,69 @@ def test_the_folder_of_a_server_is_used_again(tmp_path: Path) -> None:
     for name in ("server.log", "data", "ready-01234567.json", ".llamaherd-7-0a1b2c3d"):
         (tmp_path / name).touch()
     processes._check_own(tmp_path)
+
+
+PIPE = "is not a regular file: write to '-'"
+TO_PIPES = [
+    *((f"{command} out.csv", "out.csv", PIPE) for command in COMMANDS[3:]),
+    ("run in.csv -m no.gguf -o out.csv", "out.csv", PIPE),
+    ("run in.csv -m no.gguf -o out.csv", "out.csv.meta.json", PIPE),
+    ("run in.csv -m no.gguf -o out.csv --journal pipe", "pipe", "not a regular file"),
+]
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has other pipes")
+@pytest.mark.parametrize("is_linked", [False, True])
+@pytest.mark.parametrize(("command", "name", "message"), TO_PIPES)
+def test_a_table_does_not_replace_a_pipe(
+    command: str,
+    name: str,
+    message: str,
+    *,
+    is_linked: bool,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "in.csv").write_text("text\na\n")
+    (tmp_path / "spans.csv").write_text(SPANS)
+    os.mkfifo("it" if is_linked else name)
+    if is_linked:
+        (tmp_path / name).symlink_to("it")
+    assert main(command.split()) == 2
+    told = capsys.readouterr().err
+    assert message in told or ("gold" in command and "must be a file" in told)
+    assert (tmp_path / name).is_fifo()
+    assert (tmp_path / name).is_symlink() is is_linked
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has other pipes")
+def test_no_writer_replaces_removes_or_waits_for_a_pipe(tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    with pytest.raises(ArgumentError, match=PIPE), replacing(pipe) as draft:
+        draft.write_bytes(MINE)
+    assert files.take_lock(pipe) is None
+    assert list(tmp_path.iterdir()) == [pipe]
+    assert pipe.is_fifo()
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has other pipes")
+def test_the_description_of_a_run_is_written_into_a_pipe(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    os.mkfifo("pipe")
+    number = os.open("pipe", os.O_RDONLY | os.O_NONBLOCK)
+    assert main(["run", "in.csv", "-m", "no.gguf", "--save", "pipe"]) == 0
+    assert os.read(number, 1000).startswith(b'task = "generate"\n')
+    os.close(number)
+    assert (tmp_path / "pipe").is_fifo()
+
+
+def test_a_table_goes_to_the_file_of_a_link(tmp_path: Path) -> None:
+    (tmp_path / "link.csv").symlink_to(tmp_path / "out.csv")
+    write_whole({"text": ["a"]}, str(tmp_path / "link.csv"), overwrite=False)
+    assert (tmp_path / "link.csv").is_symlink()
+    assert (tmp_path / "out.csv").read_bytes() == b"text\na\n"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import os
 import signal
 import socket
 import subprocess
@@ -209,7 +210,9 @@ def test_the_file_of_codes_is_beside_the_sheet(tmp_path: Path) -> None:
     sheet = make_sheet(FRAME, TOPICS, None, None)
     assert path_for(tmp_path / "a.csv", sheet, None) == tmp_path / "a.codes.sqlite"
     assert path_for(FRAME, sheet, None).name == f"codes-{sheet.sha256[:8]}.sqlite"
-    for wrong in (tmp_path, tmp_path / "no" / "file"):
+    if sys.platform != "win32":
+        os.mkfifo(tmp_path / "pipe")
+    for wrong in (tmp_path, tmp_path / "no" / "file", tmp_path / "pipe"):
         with pytest.raises(ArgumentError, match="path must be a file in a folder"):
             path_for(FRAME, sheet, wrong)
     with pytest.raises(ArgumentTypeError, match="path must be a path"):

@@ -163,7 +163,7 @@ def write_whole(path: Path, content: bytes, *, argument: Name | None = None) -> 
 def _write_by(path: Path, write: Callable[[BinaryIO], None]) -> None:
     """Write a file as `write_whole` does; `write` writes the content, perhaps twice."""
     try:
-        if _is_stream(path):
+        if is_special(path):
             with path.open("wb") as file:
                 write(file)
             return
@@ -180,8 +180,8 @@ def _write_by(path: Path, write: Callable[[BinaryIO], None]) -> None:
         raise OSError(error.errno, error.strerror, str(path)) from error
 
 
-def _is_stream(path: Path) -> bool:
-    """Return True for a device, a pipe, or an output of this process."""
+def is_special(path: Path) -> bool:
+    """Return True for a device, a pipe, a folder, or an output of this process."""
     is_output = str(path).startswith(("/dev/std", "/dev/fd/", "/proc/"))
     return is_output or (path.exists() and not path.is_file())
 
@@ -196,7 +196,7 @@ def append_whole(path: Path, content: bytes) -> None:
                 rest = rest[file.write(rest) or 0 :]
         except OSError as error:
             size = path.stat().st_size
-            if not _is_stream(path) and before < size < before + len(content):
+            if not is_special(path) and before < size < before + len(content):
                 os.truncate(path, before)
             raise OSError(error.errno, error.strerror, str(path)) from error
 
@@ -285,11 +285,11 @@ def take_lock(path: Path) -> LockFile | None:
     """Lock a file against other processes, and write the process id into it.
 
     Returns None if the file system has no locks, the file cannot be created, or it is a
-    symbolic link or a file of another program.
+    symbolic link, a pipe, a device or a file of another program.
     """
     from filelock import FileLock, Timeout  # noqa: PLC0415 - few programs lock files
 
-    if path.is_symlink():
+    if path.is_symlink() or is_special(path):
         return None
     holder = ""
     try:
