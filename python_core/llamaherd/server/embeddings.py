@@ -94,6 +94,8 @@ class EmbeddingsApi(WorkShape):
     def prepared(self, request: Mapping[str, object]) -> Prepared[Embeddings]:
         """Return the job of a request whose fields are known."""
         name, model = self.chosen(request)
+        if self.served.embedding_model is not None:  # it computes all vectors
+            name, model = str(self._settings.embedding_name), self.served.embedding_model
         form = checks.choice(
             "encoding_format", request.get("encoding_format", "float"), _FORMATS
         )

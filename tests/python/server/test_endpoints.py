@@ -93,14 +93,20 @@ def test_a_model_for_embeddings(ctx: lh.Context, tmp_path: Path) -> None:
         by_other = lh.embed_parallel(other, ["three"]).vectors[0]
         by_own = lh.embed_parallel(ctx, ["three"]).vectors[0]
         assert not np.allclose(by_other, by_own, atol=1e-3)
-        for fields, name, vector in (
-            ({}, "other", by_other),
-            ({"model": "other"}, "other", by_other),
-            ({"model": NAME}, NAME, by_own),
+        for fields in (
+            {},
+            {"model": "other"},
+            {"model": NAME},
+            {"model": f"{NAME}.gguf"},
         ):
             got = _ok(real, "/v1/embeddings", {"input": "three", **fields})
-            assert got["model"] == name
-            assert np.allclose(got["data"][0]["embedding"], vector, atol=1e-5)
+            assert got["model"] == "other"
+            assert np.allclose(got["data"][0]["embedding"], by_other, atol=1e-5)
+        got = _ok(real, "/api/embed", {"input": "three", "model": NAME})
+        assert got["model"] == "other"
+        assert np.allclose(got["embeddings"][0], by_other, atol=1e-5)
+        there = lh.embed_parallel(lh.connect(real.url, NAME), ["three"])
+        assert np.allclose(there.vectors[0], by_other, atol=1e-5)
         status, got = real.post("/v1/embeddings", {"input": "a", "model": "x"})
         assert (status, got["error"]["code"]) == (404, "model_not_found")
         names = [each["id"] for each in _get(real, "/v1/models")["data"]]
