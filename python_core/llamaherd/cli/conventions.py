@@ -34,6 +34,7 @@ class ExitStatus(IntEnum):
     ROWS_FAILED = 3  # finished, but some rows failed
     HUNG_UP = 129  # ended by SIGHUP, because its terminal was closed
     INTERRUPTED = 130  # ended by Ctrl-C
+    NO_READER = 141  # the program that reads stdout ended, as by SIGPIPE
     TERMINATED = 143  # ended by SIGTERM
 
 

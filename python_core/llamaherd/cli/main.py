@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import os
 import sys
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -24,7 +25,7 @@ from llamaherd.engine.core.process import end_by_interrupt, has_started
 from llamaherd.engine.core.words import spoken_in
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
 # Commands in the order of the help, with their short help. A command is in the module of
 # its name, or in that of `_MODULES`.
@@ -73,8 +74,18 @@ Examples:
 
 `llamaherd COMMAND --help` explains a command, with examples. Data goes to stdout. Exit
 status: 0 success; 1 failed while running; 2 invalid arguments, nothing was computed;
-3 done, but some rows failed, each with its reason; 129 SIGHUP; 130 Ctrl-C; 143 SIGTERM.
+3 done, but some rows failed, each with its reason; 129 SIGHUP; 130 Ctrl-C; 141 nobody
+reads stdout; 143 SIGTERM.
 """
+
+
+@contextmanager
+def _reader_may_leave() -> Iterator[None]:
+    """End with the status of SIGPIPE without a reader, as in `llamaherd ... | head`."""
+    try:
+        yield
+    except BrokenPipeError as error:  # click would end the process with status 1
+        raise click.exceptions.Exit(ExitStatus.NO_READER) from error
 
 
 class _LazyCommands(Commands):
@@ -91,9 +102,14 @@ class _LazyCommands(Commands):
         command: click.Command = getattr(module, cmd_name)
         return command
 
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        with _reader_may_leave():  # of the help
+            return super().parse_args(ctx, args)
+
     def invoke(self, ctx: click.Context) -> Any:  # noqa: ANN401 - types of click
         try:
-            return super().invoke(ctx)
+            with _reader_may_leave():
+                return super().invoke(ctx)
         except KeyboardInterrupt as error:  # otherwise click prints an empty line
             raise click.Abort from error
         except EOFError as error:  # click would end without a reason
@@ -175,8 +191,8 @@ def _run(arguments: Sequence[str] | None) -> int:
     except click.ClickException as error:
         error.show()
         return error.exit_code
-    except BrokenPipeError:  # such as `llamaherd ... | head`
-        return ExitStatus.FAILED
+    except BrokenPipeError:
+        return ExitStatus.NO_READER
     except EXPECTED as error:
         return failed(error, status_of(error))
     except RuntimeError as error:  # Python has no class for a lack of threads

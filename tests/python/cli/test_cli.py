@@ -155,13 +155,11 @@ assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
     subprocess.run([sys.executable, "-c", code, "llamaherd"], check=True)
 
 
-def test_a_reader_that_leaves_is_no_failure_to_tell() -> None:
-    code = "import sys; from llamaherd.cli import main; sys.exit(main(['--help']))"
-    command = f'{sys.executable} -c "{code}" | true; echo ${{PIPESTATUS[0]}}'
-    done = subprocess.run(
-        ["bash", "-c", command], check=True, capture_output=True, text=True
-    )
-    assert done.stderr == ""
+@pytest.mark.parametrize("command", ["--help", "run --help", "codebooks ready sentiment"])
+def test_a_reader_that_leaves_is_told_by_the_status_alone(command: str) -> None:
+    line = f"{LLAMAHERD} {command} | true; echo ${{PIPESTATUS[0]}}"
+    done = subprocess.run(["bash", "-c", line], check=True, capture_output=True)
+    assert (done.stdout, done.stderr) == (b"141\n", b"")
 
 
 def test_a_file_that_is_no_model(
@@ -317,7 +315,7 @@ def test_a_reader_that_ends_first_causes_no_message(
         check=False,
     )
     os.close(writer)
-    assert (done.returncode, done.stderr) == (1, "")
+    assert (done.returncode, done.stderr) == (141, "")
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows has other pipes")
@@ -336,7 +334,7 @@ def test_a_reader_that_ends_during_a_run_ends_the_run(
         assert process.stderr is not None
         assert process.stdout.readline() == b"text,answer,finish_reason,error\n"
         process.stdout.close()
-        assert process.wait(HANGS_S) == 1  # all rows would take an hour
+        assert process.wait(HANGS_S) == 141  # all rows would take an hour
         assert process.stderr.read() == b""
 
 
