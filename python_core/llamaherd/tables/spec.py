@@ -23,12 +23,14 @@ from llamaherd.engine.core.sampling import SamplingParams
 from llamaherd.tables.spec_keys import (
     CHAT_KEYS,
     KEYS,
+    TASKS_OF,
     RunKeys,
     is_schema_file,
     template_text,
 )
 from llamaherd.tables.template import Template
 from llamaherd.tasks.make import make_task
+from llamaherd.tasks.task import KINDS
 
 if TYPE_CHECKING:
     from llamaherd.tasks.task import Task
@@ -87,15 +89,13 @@ class RunSpec(RunKeys):
         is_unlabelled = self.task == "classify" and not self.classify.get("labels")
         problem = "needs labels, such as ['yes', 'no']"
         yield is_unlabelled, "classify", problem, "missing"
-        # A table that belongs to another task would have no effect.
-        problem = "cannot be combined with task = 'annotate'; its table is [annotate]"
-        for name in ("sampling", "classify", "embed"):
-            is_idle = is_annotate and getattr(self, name)
-            yield is_idle, f"[{name}]", problem, "not_together"
-        problem = f"needs task = 'annotate', but task is {self.task!r}"
-        for name in ("codebook", "annotate"):
-            is_idle = not is_annotate and getattr(self, name)
-            yield is_idle, f"[{name}]", problem, "not_together"
+        for name, tasks in TASKS_OF.items():
+            table = getattr(self, name)
+            is_idle = self.task not in tasks and table
+            key = f"[{name}] {next(iter(table))}" if is_idle and name in KEYS else name
+            needed = " or ".join(map(repr, tasks))
+            problem = f"needs task = {needed}, but task is {self.task!r}"
+            yield is_idle, key, problem, "not_together"
         problem = (
             "annotate needs a codebook: a file such as codebook = 'topics.yaml' "
             "(--codebook), or a table [codebook]"
@@ -228,12 +228,11 @@ class RunSpec(RunKeys):
         description["prompt"] = self.template.canonical()
         if self.chat_template is not None:
             description["chat_template"] = template_text(self.chat_template)
-        used = "sampling" if self.task == "generate" else self.task
         if self.task == "annotate":
             book = self.book
             description["codebook"] = {**book.to_dict(), "hash": book.hash}
-        contexts = () if self.task == "embed" else ("context",)
-        for name in ("model", *contexts, used):
+        used = (name for name in KEYS if self.task in TASKS_OF.get(name, KINDS))
+        for name in used:
             settings = {**getattr(self, name)}
             if name == "sampling" and settings.get("schema") is not None:
                 settings["schema"] = schema_text(settings["schema"])[0]

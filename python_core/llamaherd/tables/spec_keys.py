@@ -44,6 +44,15 @@ TASK_TABLES: dict[str, type[Options]] = {
     "annotate": AnnotateOptions,
     "embed": EmbedOptions,
 }
+# Tasks on which a table has an effect; the others refuse it.
+TASKS_OF: dict[str, tuple[Kind, ...]] = {
+    "context": ("generate", "classify", "annotate"),
+    "sampling": ("generate",),
+    "classify": ("classify",),
+    "codebook": ("annotate",),
+    "annotate": ("annotate",),
+    "embed": ("embed",),
+}
 
 
 def _arguments(function: object) -> dict[str, object]:

@@ -46,8 +46,11 @@ def table(folder: Path, texts: list[str], name: str = "in.csv") -> None:
 
 def described(model: Path, **keys: Any) -> RunSpec:
     keys.setdefault("output", "out.csv")
-    keys.setdefault("sampling", SHORT)
-    keys.setdefault("context", {"deterministic": True, "n_threads": 1})
+    task = keys.get("task", "generate")
+    if task == "generate":
+        keys.setdefault("sampling", SHORT)
+    if task != "embed":
+        keys.setdefault("context", {"deterministic": True, "n_threads": 1})
     return RunSpec(input="in.csv", model={"path": str(model)}, **keys)
 
 

@@ -5,6 +5,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import tomli_w
+from llamaherd.cli import main
+from llamaherd.engine.core.errors import ArgumentError
 from llamaherd.engine.core.thinking import Thinking
 from llamaherd.tables.spec import RunSpec
 from llamaherd.tables.spec_file import (
@@ -223,7 +226,6 @@ def test_the_hash_is_of_what_decides_the_answers(tmp_path: Path) -> None:
         {"context.n_threads": 3},
         {"model.use_mmap": False},
         {"sampling.top_p": 1.0},  # the default
-        {"classify.labels": ["unused"]},
     ]
     for changes in same:
         assert changed(spec, changes).hash() == spec.hash(), changes
@@ -233,7 +235,7 @@ def test_the_hash_is_of_what_decides_the_answers(tmp_path: Path) -> None:
         {"sampling.max_tokens": 65},
         {"context.deterministic": False},
         {"chat": True},
-        {"task": "embed"},
+        {"task": "embed", "context": {}, "sampling": {}},
         {"prefix": "llm_"},
     ]
     hashes = [changed(spec, changes).hash() for changes in other]
@@ -318,6 +320,7 @@ def test_the_canonical_content_is_json() -> None:
 
 
 TABLES = {
+    "context": {"n_ctx": 64},
     "sampling": {"top_p": 0.5},
     "classify": {"labels": ["a", "b"]},
     "embed": {"truncate": True},
@@ -326,18 +329,38 @@ TABLES = {
 }
 
 
-@pytest.mark.parametrize("table", ["codebook", "annotate"])
-@pytest.mark.parametrize("task", ["generate", "classify", "embed"])
-def test_a_codebook_is_refused_by_other_tasks(task: str, table: str) -> None:
-    own = {"classify": TABLES["classify"]} if task == "classify" else {}
-    with pytest.raises(ValueError, match=rf"\[{table}\] needs task = 'annotate'"):
-        RunSpec(task=task, **{**own, table: TABLES[table]})
+OWN = {
+    "generate": ["sampling", "context"],
+    "classify": ["classify", "context"],
+    "annotate": ["annotate", "codebook", "context"],
+    "embed": ["embed"],
+}
+OTHERS = [(task, table) for task in OWN for table in TABLES if table not in OWN[task]]
 
 
-@pytest.mark.parametrize("table", ["sampling", "classify", "embed"])
-def test_annotate_refuses_the_tables_of_other_tasks(table: str) -> None:
-    with pytest.raises(ValueError, match=rf"\[{table}\] cannot be combined with"):
-        RunSpec(task="annotate", codebook=TABLES["codebook"], **{table: TABLES[table]})
+@pytest.mark.parametrize(("task", "table"), OTHERS)
+def test_a_table_of_another_task_is_refused(
+    task: str, table: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    needed = {
+        name: TABLES[name] for name in ("classify", "codebook") if name in OWN[task]
+    }
+    RunSpec(task=task, **needed)
+    key = next(iter(TABLES[table]))
+    where = "codebook" if table == "codebook" else rf"\[{table}\] {key}"
+    message = rf"{where} needs task = .*, but task is '{task}'$"
+    with pytest.raises(ArgumentError, match=message):
+        RunSpec(task=task, **{**needed, table: TABLES[table]})
+    file = written(
+        tmp_path, tomli_w.dumps({"task": task, **needed, table: TABLES[table]})
+    )
+    with pytest.raises(ArgumentError, match=rf"run.toml, line \d+: {message}"):
+        read_spec(file)
+    file = written(tmp_path, tomli_w.dumps({"task": task, **needed}))
+    setting = "codebook" if table == "codebook" else f"{table}.{key}"
+    value = "a.yaml" if table == "codebook" else TABLES[table][key]
+    assert main(["run", str(file), "--show-prompt", "--set", f"{setting}={value}"]) == 2
+    assert f"--set {setting} needs task = " in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("name", ["temperature", "max_tokens"])
