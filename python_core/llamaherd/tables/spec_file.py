@@ -25,8 +25,10 @@ from llamaherd.tables.spec_keys import (
 from llamaherd.tables.stored import STREAM, is_stream
 
 _MAX_BYTES = 16 << 20
-_HEADER = re.compile(r"\s*\[([^\[\]]+)\]")
-_KEY = re.compile(r"""\s*([\w-]+|"[^"]*"|'[^']*')\s*[=.]""")
+_PART = r"""(?:[\w-]+|"[^"]*"|'[^']*')"""
+_PATH = rf"({_PART}(?:\s*\.\s*{_PART})*)"
+_HEADER = re.compile(rf"\s*\[{{1,2}}\s*{_PATH}\s*\]{{1,2}}\s*(?:#.*)?")
+_KEY = re.compile(rf"\s*{_PATH}\s*=")
 _TABLES = (*KEYS, "thinking", "variables")
 _MODELS = ("model.path", "model.lora", "annotate.embeddings", "annotate.larger")
 # Keys whose texts are paths, with the condition under which a text is one.
@@ -64,6 +66,8 @@ def read_spec(path: str | os.PathLike[str]) -> RunSpec:
     try:
         return spec_of(keys, file.parent)
     except BadArgumentError as error:
+        if error.file is not None:  # such as the file of a codebook
+            raise
         line = line_of(text, error.argument)
         raise error.moved(file=str(path), line=line) from None
     except (TypeError, ValueError) as error:
@@ -72,20 +76,23 @@ def read_spec(path: str | os.PathLike[str]) -> RunSpec:
 
 def line_of(text: str, argument: str) -> int | None:
     """Return the number of the line that sets a key; None if no line is found."""
-    wanted, _, key = argument.rpartition(" ")
-    name = key.split(".", maxsplit=1)[0]
-    table = ""
-    for number, line in enumerate(text.splitlines(), 1):
-        header = _HEADER.match(line)
-        if header:
-            table = header[1].strip()
-            if f"[{table.partition('.')[0]}]" == key or (not wanted and table == name):
+    wanted = _parts(argument)
+    table: list[str] = []
+    paths: list[list[str]] = []
+    for line in text.splitlines():
+        header, key = _HEADER.fullmatch(line), _KEY.match(line)
+        table = _parts(header[1]) if header else table
+        paths.append(table if header else [*table, *_parts(key[1])] if key else [])
+    for n in range(len(wanted), 0, -1):  # else the table, also if it is written in a line
+        for number, path in enumerate(paths, 1):
+            if path[:n] == wanted[:n] or (n == 1 and wanted[0] in path):
                 return number
-        match = _KEY.match(line)
-        is_named = match is not None and match[1].strip("\"'") == name
-        if is_named and (not wanted or wanted == f"[{table}]"):
-            return number
     return None
+
+
+def _parts(path: str) -> list[str]:
+    """Return the table and the keys that a path or the argument of an error names."""
+    return [part.strip("\"'") for part in re.findall(_PART, path)]
 
 
 def _check_size(content: bytes) -> None:

@@ -129,6 +129,37 @@ def test_what_is_wrong_is_named(tmp_path: Path, text: str, message: str) -> None
     assert len(str(caught.value)) < 1000
 
 
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        ("[sampling]\nmax_tokns = 3", 3),
+        ("\n[sampling.foo]\nx = 1", 3),
+        ("sampling.top_p = 'a'", 2),
+        ("sampling.max_tokns = 3", 2),
+        ("sampling = {max_tokns = 3}", 2),
+        ("[[sampling]]\nx = 1", 2),
+        ("sampling = 3", 2),
+        ("[sampling] # of the answers\n'max_tokns' = 3", 3),
+        ("task = 'annotate'\n[codebook]\nquestion = 'Q?'\nlabls = ['a', 'b']", 5),
+        ("task = 'classify'\n[classify]\nlabels = [\n'a',\n'b']\nlabls = 1", 7),
+        ("chat = true\n[thinking]\nbudge = 3", 3),
+    ],
+)
+def test_an_error_has_the_line_of_its_key_or_table(
+    tmp_path: Path, text: str, line: int
+) -> None:
+    message = rf"run\.toml, line {line}: "
+    with pytest.raises((ValueError, TypeError), match=message):
+        read_spec(written(tmp_path, f"input = 'in.csv'\n{text}"))
+
+
+def test_an_error_in_a_codebook_has_the_line_of_its_own_file(tmp_path: Path) -> None:
+    (tmp_path / "c.yaml").write_text("question: Q?\nlabls: [a, b]\n", encoding="utf-8")
+    path = written(tmp_path, "task = 'annotate'\ncodebook = 'c.yaml'")
+    with pytest.raises(ValueError, match=r"c\.yaml, line 2: labls is not a field"):
+        read_spec(path)
+
+
 CHAT = """\
 chat = true
 thinking = 256
