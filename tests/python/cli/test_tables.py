@@ -99,6 +99,21 @@ def test_a_signal_keeps_what_is_finished_and_says_how_to_go_on(
     assert not list(Path().glob("out.csv*part"))
 
 
+def test_a_run_goes_on_after_ctrl_c_and_writes_the_same_bytes(tiny_path: Tiny) -> None:
+    table(1000)
+    run = ["run", "in.csv", "-m", tiny_path("llama"), *EXACT, "--temperature", "1"]
+    process = launch(*run, "-o", "out.csv")
+    wait_for_rows(process, "out.csv.journal", 20)
+    process.send_signal(signal.SIGINT)
+    process.communicate(timeout=600)
+    assert process.returncode == -signal.SIGINT
+    assert 20 <= n_stored("out.csv.journal") < 1000
+    assert not Path("out.csv").exists()
+    assert main([*map(str, run), "-o", "out.csv"]) == 0
+    assert main([*map(str, run), "-o", "whole.csv"]) == 0
+    assert Path("out.csv").read_bytes() == Path("whole.csv").read_bytes()
+
+
 # Starts a program on a terminal, its path first, as the leader of a session.
 ON_TERMINAL = """
 import os, sys
