@@ -294,10 +294,11 @@ def check_place(output: str, argument: str) -> Path:
             argument=argument,
             code="unknown_argument",
         )
+    if not path.is_dir():
+        _check_regular(Path(output), argument)
     reason = os.strerror(errno.EISDIR) if path.is_dir() else why_unwritable(path.parent)
     if reason:
         raise ArgumentError(f"{name} cannot be written: {reason}", argument=argument)
-    _check_regular(Path(output), argument)
     return path
 
 
