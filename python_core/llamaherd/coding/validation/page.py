@@ -112,6 +112,9 @@ def _of_rest(fields: Mapping[str, Any]) -> Iterator[_Number]:
 Validation = Any  # avoids an import cycle: validation.py imports this module
 
 _WIDTH = 88
+_TITLE = 40  # characters of a title of the first table
+_WRONG = 25  # characters of a label of a wrong text
+_LEAST_LABEL = 12  # characters of a label that is cut
 _MOST_WRONG = 5
 _MOST_NUMBERS = 12  # single numbers get no rows if a scale has more numbers
 _WEIGHTS = {"inclusion": "inclusion probability", "survey": "survey weight"}
@@ -134,7 +137,7 @@ def page_of(validation: Validation, name: str = "Validation", first: int = 0) ->
         ],
         table(
             [
-                [row.title, values[row[:3]]]
+                [shortened([row.title], _TITLE)[0], values[row[:3]]]
                 for row in rows
                 if row.title and row.part in _SUMMARY
             ],
@@ -170,7 +173,7 @@ def _compared(
         if any((part, *key) in values for part in columns)
     }
     heads = dict(zip(parts, (MODEL, PEOPLE), strict=True))
-    return table(
+    return _fitted(
         [[title, *(heads[part] for part in columns)]]
         + [
             [name, *(values.get((part, *key), "-") for part in columns)]
@@ -197,7 +200,7 @@ def _labels(validation: Validation, values: Values) -> list[str]:
         label, counts = str(scores.label), (scores.n_gold, scores.n_predicted)
         shares = [values["label", name, label] for name in ("precision", "recall", "f1")]
         rows.append([label, *(f"{n:,}" for n in counts), *shares])
-    return first_rows(table(rows), MOST_ROWS + 1)
+    return first_rows(_fitted(rows), MOST_ROWS + 1)
 
 
 def _agreement(validation: Validation, values: Values) -> list[str]:
@@ -239,14 +242,21 @@ def _confusion(validation: Validation) -> list[str]:
     names = [str(label) for label in validation.labels]
     if not names or len(names) > 8 or validation.several:
         return []
-    rows = [["model \\ people", *names]]
-    rows += [
-        [name, *(f"{count:,}" for count in counts)]
-        for name, counts in zip(
-            names, validation.accuracy.confusion.tolist(), strict=True
-        )
+    counts = [
+        [f"{count:,}" for count in row] for row in validation.accuracy.confusion.tolist()
     ]
-    return table(rows)
+    for room in range(max(*map(len, names), _LEAST_LABEL), _LEAST_LABEL - 1, -1):
+        short = shortened(names, room)
+        rows = [["model \\ people", *short]]
+        rows += [[name, *row] for name, row in zip(short, counts, strict=True)]
+        if max(map(len, table(rows))) <= _WIDTH:
+            return table(rows)
+    # Numbers stand for labels that are too long, or too many.
+    numbers = [f"({i})" for i in range(1, len(names) + 1)]
+    legend = [f"{i} {name}" for i, name in zip(numbers, names, strict=True)]
+    rows = [["model \\ people", *numbers]]
+    rows += [[name, *row] for name, row in zip(numbers, counts, strict=True)]
+    return table(rows) + legend
 
 
 def _wrong(validation: Validation, first_row: int) -> list[str]:
@@ -258,7 +268,7 @@ def _wrong(validation: Validation, first_row: int) -> list[str]:
         [
             str(text.row + first_row),
             number(text.prob),
-            f"{text.label}, people: {text.truth}",
+            ", people: ".join(shortened([str(text.label), str(text.truth)], _WRONG)),
             "" if text.text is None else " ".join(str(text.text).split()),
         ]
         for text in wrong
@@ -268,6 +278,34 @@ def _wrong(validation: Validation, first_row: int) -> list[str]:
 
 def _wrapped(warning: str) -> list[str]:
     return textwrap.wrap(warning, _WIDTH, initial_indent="! ", subsequent_indent="  ")
+
+
+def shortened(names: Sequence[str], room: int) -> list[str]:
+    """Cut names in the middle to `room` characters; equal results get numbers."""
+    head = (room - 3) // 2
+    short = [
+        name
+        if len(name) <= room
+        else f"{name[: room - 3 - head]}...{name[len(name) - head :]}"
+        for name in names
+    ]
+    return [
+        f"({i}) {name[: room - 4 - len(str(i))]}" if short.count(name) > 1 else name
+        for i, name in enumerate(short, 1)
+    ]
+
+
+def _fitted(rows: Sequence[Sequence[str]]) -> list[str]:
+    """Return a table whose first column is cut so that all numbers fit."""
+    lines = table(rows)
+    wide = max(len(row[0]) for row in rows)
+    over = max(map(len, lines)) - _WIDTH
+    if over <= 0:
+        return lines
+    head, *others = rows
+    names = shortened([row[0] for row in others], max(wide - over, _LEAST_LABEL))
+    cut = [[name, *row[1:]] for name, row in zip(names, others, strict=True)]
+    return table([head, *cut])
 
 
 def _cut(lines: list[str]) -> list[str]:

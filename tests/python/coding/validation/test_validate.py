@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import math
 import warnings
@@ -14,6 +15,7 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
+from llamaherd.coding.sentences import with_interval
 from llamaherd.coding.statistics.agreement import COEFFICIENTS
 from llamaherd.coding.statistics.intervals import share_limits
 from llamaherd.coding.validation.page import measures_of
@@ -514,3 +516,22 @@ def test_a_model_of_coders_was_removed(argument: str) -> None:
     with pytest.raises(lh.ArgumentTypeError, match=r"was removed.*majority") as caught:
         lh.validate(["a", "b"], ["a", "b"], **{argument: 5})  # type: ignore[arg-type] # removed
     assert caught.value.code == "removed"
+
+
+@pytest.mark.parametrize("n", [3, 8])
+def test_long_labels_cut_no_numbers(n: int) -> None:
+    names = [f"Statements that criticise the economic policy, part {i}" for i in range(n)]
+    truth = [names[i % n] for i in range(20 * n)]
+    labels = [name if i % 7 else names[0] for i, name in enumerate(truth)]
+    found = lh.validate(labels, truth, prob=[0.9] * len(truth))
+    lines = str(found).splitlines()
+    assert max(map(len, lines)) <= 88
+    scores = found.accuracy.per_label
+    for of_label in scores:
+        score = with_interval(dataclasses.asdict(of_label.recall))
+        assert any(score in line for line in lines)
+    assert sum(line.count("[") for line in lines) >= 3 * n
+    table = lines[next(i for i, line in enumerate(lines) if "\\ people" in line) :]
+    counts = [line.split()[-n:] for line in table[1 : n + 1]]
+    assert counts == [list(map(str, row)) for row in found.accuracy.confusion]
+    assert len({line[:25] for line in table[1 : n + 1]}) == n
