@@ -48,7 +48,7 @@ _CURVE = ("threshold", "coverage", "accuracy", "low", "high")
 
 def agreement(codes: Codes, options: Mapping[str, Any]) -> CoderAgreement:
     """Compute coefficients of agreement; arguments as in `coder_agreement`."""
-    with renamed(weights="kappa_weights", unit_weights="weights"):
+    with renamed(codes="...", weights="kappa_weights", unit_weights="weights"):
         return coder_agreement(codes, **options)
 
 

@@ -175,3 +175,22 @@ test_that("no label is a code where a text may have several labels", {
   )
   expect_equal(found$value, agreement(as.data.frame(sets))$value)
 })
+
+test_that("errors of codes and weights name what is wrong in R's words", {
+  skip_if_no_llamaherd()
+  codes <- c("a", "b", "a")
+  refused <- \(message, ...) {
+    call <- rlang::expr(agreement(codes, codes, ...))
+    expect_error(eval(call), message, class = "llamaherd_error_argument")
+  }
+  refused("`[.]{3}.* `?a", levels = "a")
+  refused("`weights[[]2[]]` must be finite and not negative, not -1", weights = c(1, -1, 1))
+  refused("`weights` must not all be 0", weights = c(0, 0, 0))
+  data <- data.frame(text = letters[1:3], w = c(0.5, 2, 1))
+  expect_error(
+    gold_sample(data, 1, text = text, prob = "uncertainty", confidence = w),
+    "`confidence[2]` must be between 0 and 1, not 2",
+    fixed = TRUE
+  )
+  expect_warning(validate(codes, codes, seed = -1), "see ?validate", fixed = TRUE)
+})

@@ -394,7 +394,8 @@ def _warn_of_gpu(model: Model) -> None:
     if model.placement.n_gpu_layers != 0:
         warnings.warn(
             f"{setting('deterministic', True)} works only on the processor; with layers "
-            "on a GPU, answers depend on the other requests of a batch (docs/gpu.md)",
+            "on a GPU, answers depend on the other requests of a batch "
+            f"({words().page('gpu')})",
             stacklevel=3,
         )
 

@@ -29,6 +29,7 @@ from llamaherd.engine.core import checks
 from llamaherd.engine.core.caller import warn_caller
 from llamaherd.engine.core.errors import ArgumentError, ArgumentTypeError
 from llamaherd.engine.core.phrases import count_of
+from llamaherd.engine.core.words import words
 
 if TYPE_CHECKING:
     from llamaherd.coding.frames import Input
@@ -178,9 +179,13 @@ class Population:
             else source
         )
         numbers = np.nan_to_num(self.of_rows(values, "confidence"), nan=0.0)
-        if ((numbers < 0) | (numbers > 1 + 1e-9)).any():
+        bad = np.flatnonzero((numbers < 0) | (numbers > 1 + 1e-9))
+        if len(bad):
             raise ArgumentError(
-                "must be between 0 and 1", argument="confidence", code="out_of_range"
+                f"must be between 0 and 1, not {words().number(f'{numbers[bad[0]]:g}')}",
+                argument="confidence",
+                place=(int(self.there[bad[0]]),),
+                code="out_of_range",
             )
         return np.asarray(np.minimum(numbers, 1.0))
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from llamaherd.engine.core import checks
 from llamaherd.engine.core.caller import warn_caller
-from llamaherd.engine.core.words import name_of
+from llamaherd.engine.core.words import name_of, words
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -55,7 +55,8 @@ def warn_of_bootstrap(n_bootstrap: int | None, seed: int | None) -> None:
     if n_bootstrap is not None or seed is not None:
         warn_caller(
             f"The arguments {name_of('n_bootstrap')} and {name_of('seed')} have no "
-            "effect: intervals are computed without a bootstrap, see docs/validation.md"
+            "effect: intervals are computed without a bootstrap, see "
+            f"{words().page('validation')}"
         )
 
 

@@ -15,7 +15,7 @@ from llamaherd.engine.core import checks
 from llamaherd.engine.core.caller import warn_caller
 from llamaherd.engine.core.errors import ArgumentError, ArgumentTypeError
 from llamaherd.engine.core.phrases import shape_of, with_commas
-from llamaherd.engine.core.words import setting
+from llamaherd.engine.core.words import setting, words
 
 if TYPE_CHECKING:
     from llamaherd.engine.core.argument import Name
@@ -185,8 +185,15 @@ def unit_weights_of(weights: Sequence[float] | Floats | None, n: int) -> Floats:
         raise ArgumentError(
             f"must be {n} numbers, not {shape_of(values.shape)}", argument="unit_weights"
         )
-    if not np.isfinite(values).all() or (values < 0).any():
-        raise ArgumentError("must be finite and not negative", argument="unit_weights")
+    bad = np.flatnonzero(~(np.isfinite(values) & (values >= 0)))
+    if len(bad):
+        weight = words().number(f"{values[bad[0]]:g}")
+        raise ArgumentError(
+            f"must be finite and not negative, not {weight}",
+            argument="unit_weights",
+            place=(int(bad[0]),),
+            code="out_of_range",
+        )
     total = values.sum()
     return values * (n / total) if total > 0 else values
 

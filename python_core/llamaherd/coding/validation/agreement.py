@@ -294,6 +294,10 @@ def coder_agreement(
         names = _with_others(names, codes, scale)
     how = CoefficientSettings(names=names, scale=scale, w=weights, level=level)
     warn_of_bootstrap(n_bootstrap, seed)
+    if weights is not None and not any(weights):
+        raise ArgumentError(
+            "must not all be 0", argument="unit_weights", code="out_of_range"
+        )
     rows = {
         _QUADRATIC.get(coefficient.name, coefficient.name): coefficient
         for coefficient in how.of(codes)

@@ -25,6 +25,7 @@ class LanguageTerms:
     """Words of one language; defaults are of the command line and of Python.
 
     Attributes:
+        first: Index of the first of several elements.
         frame: A table of data in memory, without an article.
         truth: The two values of a flag.
         missing: The value of a cell without a value.
@@ -32,6 +33,7 @@ class LanguageTerms:
         functions: Pairs of the name of a function, and of what does its work here.
         elsewhere: Words after a function that nothing here does the work of.
         fetch, fetched: Advice to download a model, before and after the model's name.
+        pages: Names of the pages that differ from those in docs/, by these.
         memory: Setting of the memory of a server's models.
         names: Advice about a name that a server of one model does not know.
     """
@@ -43,6 +45,7 @@ class LanguageTerms:
     thinking: str
     markers: str
     template: str
+    first: int = 0
     frame: str = "data frame"
     truth: str = "true or false"
     many: str = "a list"
@@ -53,6 +56,7 @@ class LanguageTerms:
     )
     functions: tuple[tuple[str, str], ...] = ()
     elsewhere: str = ""
+    pages: tuple[tuple[str, str], ...] = ()
     fetch: str = "`llamaherd models download "
     fetched: str = "` downloads it"
     memory: str = "--memory"
@@ -69,6 +73,10 @@ class LanguageTerms:
     def call(self, function: str) -> str:
         """Return how the caller does the work of a function, such as "validate()"."""
         return dict(self.functions).get(function, f"{function}(){self.elsewhere}")
+
+    def page(self, name: str) -> str:
+        """Return where the caller finds a page of the documentation."""
+        return dict(self.pages).get(name, f"docs/{name}.md")
 
     def name(self, argument: str) -> str:
         """Return the name of an argument as messages show it."""
@@ -153,6 +161,7 @@ R = _R(
     thinking="a thinking()",
     markers="thinking(start =, end =)",
     template=_TEMPLATE.format("`chat`", "`template`"),
+    first=1,
     truth="TRUE or FALSE",
     many="a vector",
     missing="NA",
@@ -161,6 +170,10 @@ R = _R(
         ("annotate", "annotate_texts()"),
         ("start_server", "server_start()"),
         ("stop_server", "server_stop()"),
+    ),
+    pages=(
+        ("gpu", "?context_create"),
+        ("validation", "?validate"),
     ),
     fetch='download_model("',
     fetched='") downloads it',
@@ -198,6 +211,11 @@ def call(function: str) -> str:
 def name_of(argument: str) -> str:
     """Return the name of an argument as messages in the caller's language show it."""
     return words().name(argument)
+
+
+def number_of(place: int) -> int:
+    """Return the number of an element in the caller's language; `place` counts from 0."""
+    return place + words().first
 
 
 def setting(name: str, value: object) -> str:

@@ -239,7 +239,7 @@ _MODELS = (
         memory_gb=0,
         size_bytes=105_000_000,
         measured="57 of 60 news texts right with 8 examples, 39 without, with the Q4_1 "
-        "file (docs/labelling.md); for trying things out",
+        "file; for trying things out",
     ),
     ModelSuggestion(
         source="hf:unsloth/Qwen3-4B-Instruct-2507-GGUF:Q4_K_M",
