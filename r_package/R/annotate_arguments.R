@@ -2,6 +2,7 @@
 
 # Returns the texts (NULL for NA), the name of their column, and whether `data` has this column.
 texts_of <- function(data, quosure) {
+  check_single(data, names(data)) # a mask of the data needs different names
   plain <- without_groups(data)
   values <- rlang::try_fetch(
     rlang::eval_tidy(quosure, plain),
@@ -187,22 +188,20 @@ coded_frame <- function(data, texts, codebook, names, found) {
   }
   needs <- unname(needs)
   each <- startsWith(names(names), "p_") & !is_generated
-  as_coded(
-    data,
-    list(
-      label = if ("label" %in% names(names)) names[["label"]],
-      text = text,
-      names = found$names,
-      probs = stats::setNames(names[each], substring(names(names)[each], 3L)),
-      columns = names,
-      codebook = codebook,
-      needs = needs,
-      keys = unique(row_keys(lapply(needs, \(name) data[[name]]))),
-      answers = if (is_generated) found$labels,
-      span_labels = if (codebook$type == "spans") names(codebook$labels),
-      run = jsonlite::parse_json(found$run),
-      run_json = found$run,
-      stats = found$stats
-    )
+  coding <- list(
+    label = if ("label" %in% names(names)) names[["label"]],
+    text = text,
+    names = found$names,
+    probs = stats::setNames(names[each], substring(names(names)[each], 3L)),
+    columns = names,
+    codebook = codebook,
+    needs = needs,
+    prob_roles = if (!is_generated) names(names)[each | names(names) == "prob"],
+    answers = if (is_generated) found$labels,
+    span_labels = if (codebook$type == "spans") names(codebook$labels),
+    run = jsonlite::parse_json(found$run),
+    run_json = found$run,
+    stats = found$stats
   )
+  as_coded(data, with_keys(coding, data))
 }

@@ -94,6 +94,41 @@ check_coded_rows <- function(data, arg) {
   }
 }
 
+# Records the keys of the rows with their texts and labels, and with all probabilities; see
+# uncoded_rows() and check_coded_probs().
+with_keys <- function(coding, data) {
+  coding$keys <- unique(row_keys(columns_needed(data, coding)))
+  coding$prob_keys <- unique(prob_keys(data, coding))
+  coding
+}
+
+# Returns NULL without probabilities, or if a column of them was removed.
+prob_keys <- function(data, coding) {
+  columns <- unname(coding$columns[coding$prob_roles])
+  if (length(columns) > 0 && all(columns %in% names(data))) {
+    probs <- lapply(columns, \(name) sprintf("%.6f", as.double(data[[name]])))
+    row_keys(c(columns_needed(data, coding), probs))
+  }
+}
+
+# Refuses coded texts whose probabilities were changed.
+check_coded_probs <- function(data, arg) {
+  coding <- attr(data, "llamaherd")
+  changed <- if (length(coding$prob_keys) > 0 && nrow(data) > 0) {
+    which(!prob_keys(data, coding) %in% coding$prob_keys)
+  }
+  if (length(changed) > 0) {
+    abort(
+      c(
+        "Row {changed[[1]]} of {.arg {arg}} has other probabilities than those of
+         {.fn annotate_texts}.",
+        i = "Write other probabilities to a new column."
+      ),
+      argument = arg
+    )
+  }
+}
+
 # Refuses data without the record of annotate_texts() whose columns show that the record would
 # change the result: texts with several labels, or labels on a scale. The arguments `several` and
 # `scale` of the caller replace the record.

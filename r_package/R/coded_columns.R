@@ -248,6 +248,9 @@ is_table <- function(x) is.matrix(x) || is.data.frame(x)
 # Lists the columns, with the one whose name is nearest to that of a column that does not exist.
 abort_column <- function(arg, name, data, hint = NULL) {
   must <- sprintf("names of columns (there are %s)", listed_columns(data))
+  if (length(data) == 0) {
+    must <- "numbers: without a data frame there are no columns to name"
+  }
   abort_argument(arg, must, name, hint = hint %||% nearest_hint(name, data))
 }
 
@@ -302,8 +305,11 @@ column_or_values <- function(quo, data, arg) {
 expression_of_columns <- function(quo, data, arg) {
   used <- if (rlang::quo_is_call(quo)) variables_in(rlang::quo_get_expr(quo))
   if (!any(used %in% c(names(data), ".data"))) {
-    return(rlang::eval_tidy(quo))
+    return(rlang::try_fetch(evaluated(quo, data, arg), error = \(cnd) {
+      if (inherits(cnd, "llamaherd_error")) rlang::cnd_signal(cnd)
+    }))
   }
+  check_single(data, names(data))
   check_unambiguous(intersect(used, names(data)), quo, data, arg, ".data[[%s]]")
   rlang::try_fetch(rlang::eval_tidy(quo, without_groups(data)), error = \(cnd) NULL)
 }

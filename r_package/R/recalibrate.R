@@ -223,8 +223,7 @@ recalibrated_frame <- function(coded, label, recalibrated) {
   coding$recalibration <- recalibrated$record
   coding$run_json <- recalibrated$run
   coding$run <- jsonlite::parse_json(recalibrated$run)
-  coding$keys <- unique(row_keys(columns_needed(data, coding)))
-  as_coded(data, coding)
+  as_coded(data, with_keys(coding, data))
 }
 
 #' @rdname recalibrate

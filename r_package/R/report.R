@@ -130,6 +130,7 @@ check_coded <- function(x) {
 
 coded_for_report <- function(x) {
   check_coded_rows(x, "x")
+  check_coded_probs(x, "x")
   coding <- attr(x, "llamaherd")
   if (!isTRUE(coding$text %in% names(x))) {
     abort(c(

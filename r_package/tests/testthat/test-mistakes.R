@@ -269,3 +269,27 @@ test_that("a column that does not exist gets the columns and the nearest one", {
   expect_column(annotate_texts(data, txt, book, context), column, "`text`?")
   expect_column(codebook("Which?", c("a", NA)), "`labels[2]`")
 })
+
+test_that("columns that do not exist are named with their argument", {
+  data <- data.frame(text = letters[1:6], label = c("a", "b"), code = "a")
+  there <- "there are text, label, code"
+  expect_named <- \(call, arg, message = there) {
+    cnd <- expect_error(call, class = "llamaherd_error_argument")
+    expect_identical(cnd$argument, arg)
+    expect_match(conditionMessage(cnd), message, fixed = TRUE)
+  }
+  expect_named(estimate(data, code, weights = nix), "weights")
+  expect_named(estimate(data, code, weights = nix * 2), "weights")
+  expect_named(validate(data, code, weights = nix), "weights")
+  expect_named(gold_sample(data, 2, prob = "weights", weights = nix), "weights")
+  expect_named(gold_sample(data, 2, prob = "uncertainty", confidence = nix), "confidence")
+  expect_named(validate("a", "a", weights = "w"), "weights", "no columns to name")
+})
+
+test_that("columns with one name are the error of an expression, too", {
+  twice <- data.frame(id = 1:2, `my text` = c("x", "y"), id = 3:4, check.names = FALSE)
+  context <- local_context()
+  book <- codebook("Which?", c("yes", "n"))
+  expect_error(annotate_texts(twice, `my text`, book, context), "several columns.* id")
+  expect_error(gold_sample(twice, 1, prob = "weights", weights = 1 / id), "several columns")
+})

@@ -41,6 +41,18 @@ test_that("rows may be left out, probabilities too", {
   expect_null(sent$errors)
 })
 
+test_that("changed probabilities are refused", {
+  context <- local_context()
+  coded <- coded_by_fake(context)
+  path <- withr::local_tempfile(fileext = ".html")
+  for (name in c("prob", "p_n")) {
+    changed <- coded
+    changed[[name]][[3]] <- 0.123
+    expect_error(report(changed, path), "Row 3 of `x`", class = "llamaherd_error_argument")
+  }
+  report(coded[3:2, setdiff(names(coded), "p_n")], path)
+})
+
 test_that("what is no part of a report is named", {
   context <- local_context()
   coded <- coded_by_fake(context)

@@ -35,7 +35,7 @@ from llamaherd.engine.core.caller import warn_caller, warn_notes
 from llamaherd.engine.core.errors import ArgumentError, ChatTemplateError
 from llamaherd.engine.core.keeping import keeping
 from llamaherd.engine.core.thinking import Thinking, checked_thinking
-from llamaherd.engine.core.words import name_of, setting
+from llamaherd.engine.core.words import name_of, number_of, setting
 from llamaherd.engine.model.tokens import detokenize
 
 if TYPE_CHECKING:
@@ -163,7 +163,7 @@ def prepare_classify(
         rendered.append(_pmi_prompt(model, options))
     readings, n_ctx = [known.readings] * len(rendered), context.options["n_ctx"]
     rows = scored_prompts(model, rendered, readings, options, n_ctx)
-    names = [f"prompts[{i}]" for i in range(len(texts))]
+    names = [f"prompts[{number_of(i)}]" for i in range(len(texts))]
     check_different(known, rows, [*names, "pmi_prompt"][: len(rows)])
     _warn_of_many_steps(rows)
     thinks = isinstance(options.thinking, Thinking)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections import Counter
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -18,7 +19,7 @@ from llamaherd.engine.core import checks
 from llamaherd.engine.core.errors import ArgumentError, ArgumentTypeError, codes_of
 from llamaherd.engine.core.phrases import as_sentence, count_of
 from llamaherd.engine.core.stats import Stats
-from llamaherd.engine.core.words import setting, words
+from llamaherd.engine.core.words import number_of, setting, words
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from llamaherd.calls.asks.calibration import Floats
 
 
+_ROUNDING = 1e-6  # of probabilities in a column of single precision
 _MOST_COUNTS = 10  # most labels listed by `repr`
 
 
@@ -134,26 +136,43 @@ class Coded:
         Raises:
             ArgumentError: The column has other labels than `labels`.
         """
-        name = self.columns.get("label")
+        self._check_cells("label", self.labels)
+
+    def check_probs(self) -> None:
+        """Check that nobody changed the columns of probabilities in `frame`."""
+        if self.probs is None:
+            return
+        for name, probs in zip(self.names, self.probs.T, strict=False):
+            self._check_cells(f"p_{name}", probs.tolist())
+        if not self.codebook.kind.is_several:
+            self._check_cells("prob", self.probs.tolist())
+
+    def _check_cells(self, role: str, made: Sequence[Any]) -> None:
+        """Check that a column, if `frame` has it, has the values that the model gave."""
+        name = self.columns.get(role)
         if name is None or name not in names(self.frame):
             return
-        there = [text_of(cell) for cell in column(self.frame, name, "label")]
-        labels = [text_of(label) for label in self.labels]
-        if there == labels:
+        there = column(self.frame, name, role)
+        cells = enumerate(zip(there, made, strict=False))
+        i = next((i for i, (a, b) in cells if not _is_same(a, b)), None)
+        if len(there) != len(made):
+            what = f"{len(there)} rows, but there are {len(made)} labels"
+        elif i is not None:
+            values = made[i] if isinstance(made[i], list) else [made[i]]
+            given = " or ".join(map(repr, values))
+            what = f"{there[i]!r} in row {number_of(i)}, where the model gave {given}"
+        else:
             return
-        what = f"{len(there)} rows, but there are {len(labels)} labels"
-        if len(there) == len(labels):
-            rows = (
-                i for i, (a, b) in enumerate(zip(there, labels, strict=True)) if a != b
+        advice = "Write other probabilities to a new column"
+        if role == "label":
+            advice = (
+                f"Give the {words().frame} in place of the result, which then has the "
+                f"labels (coded.frame, with {setting('label', name)}), or write "
+                "corrected labels to a new column"
             )
-            i = next(rows)
-            what = f"{there[i]!r} in row {i}, where the model gave {labels[i]!r}"
         raise ArgumentError(
             f"the column {checks.quoted(name)} of the {words().frame} was changed "
-            "after coding: it "
-            f"has {what}. Give the {words().frame} in place of the result, which then "
-            f"has the labels (coded.frame, with {setting('label', name)}), or write "
-            "corrected labels to a new column",
+            f"after coding: it has {what}. {advice}",
             argument="coded",
             code="conflict",
             form="{problem}",
@@ -267,6 +286,17 @@ class Coded:
     def _names_in(self, label: str) -> list[str]:
         """Split a label into label names; only type "multiple" has several names."""
         return label.split(JOINED) if self.codebook.kind.is_several else [label]
+
+
+def _is_same(cell: object, made: object) -> bool:
+    """Compare a cell with a label, a probability (NaN: missing), or one of several."""
+    if isinstance(made, list):
+        return any(_is_same(cell, prob) for prob in made)
+    if not isinstance(made, float):
+        return text_of(cell) == text_of(made)
+    if not isinstance(cell, (int, float)):
+        return cell is None and math.isnan(made)
+    return math.isclose(cell, made, abs_tol=_ROUNDING)
 
 
 def row_indices(rows: object, n: int) -> list[int]:

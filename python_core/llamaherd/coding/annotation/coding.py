@@ -50,7 +50,7 @@ from llamaherd.coding.frames import with_columns
 from llamaherd.coding.sentences import Notes
 from llamaherd.engine.core.errors import Failure, GenerationError, code_of
 from llamaherd.engine.core.keeping import keep, keep_made
-from llamaherd.engine.core.words import setting
+from llamaherd.engine.core.words import number_of, setting
 
 if TYPE_CHECKING:
     from llamaherd.calls.asks.options import OnError
@@ -286,7 +286,9 @@ class Coding(CallSequence):
             return
         row = next((i for i, e in enumerate(coded.errors) if is_failure(e)), None)
         if row is not None:
-            raise GenerationError(f"row {row} failed: {coded.errors[row]}", coded)
+            raise GenerationError(
+                f"row {number_of(row)} failed: {coded.errors[row]}", coded
+            )
         if self.failure is not None:
             raise GenerationError(self.failure, coded)
 

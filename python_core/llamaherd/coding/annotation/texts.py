@@ -19,6 +19,7 @@ from llamaherd.engine.core import checks
 from llamaherd.engine.core.errors import ArgumentError
 from llamaherd.engine.core.phrases import count_of
 from llamaherd.engine.core.plain import plain
+from llamaherd.engine.core.words import number_of
 from llamaherd.engine.native import vocabulary
 
 if TYPE_CHECKING:
@@ -39,7 +40,7 @@ def checked_texts(values: Sequence[object], name: str) -> list[str | None]:
 
     Halves of surrogate pairs are allowed: the prompt of such a text fails alone.
     """
-    places = (f"text: column {name!r}, row {i}," for i in range(len(values)))
+    places = (f"text: column {name!r}, row {number_of(i)}," for i in range(len(values)))
     return [
         None if value is None else plain(checks.instance(place, value, str, "a text"))
         for place, value in zip(places, values, strict=True)

@@ -134,7 +134,7 @@ def _more(facts: Mapping[str, Any]) -> dict[str, Any]:
         "estimate_titles": titles_of(fits),
         "shared_notes": [n for n in first if all(n in fit["notes"] for fit in fits)],
         "codebook_lines": page(facts["book"], width=10**6)[2:],
-        "settings_groups": _settings(run, facts["stats"]),
+        "settings_groups": _settings(run, facts["stats"], data["n_rows"]),
     }
 
 
@@ -147,7 +147,7 @@ def span_labels(contents: Mapping[str, Any]) -> list[str] | None:
 
 
 def _settings(
-    run: Mapping[str, Any], stats: Mapping[str, Any] | None
+    run: Mapping[str, Any], stats: Mapping[str, Any] | None, n_rows: int
 ) -> list[tuple[str, Mapping[str, Any]]]:
     """Return the settings, versions, machine and times by title."""
     machine = dict(run["machine"])
@@ -156,6 +156,8 @@ def _settings(
         machine["memory"] = f"{memory / 2**30:.1f} GiB"
     n, n_stored = run.get("n_prompts", 0), run.get("n_journal", 0)
     time = {"started": run["started"]}
+    if n_rows < run.get("n_rows", 0):
+        time["coded rows"] = f"{run['n_rows']:,}, of which {n_rows:,} are reported"
     if run.get("seconds") is not None and not (n_stored and n_stored >= n):
         time["duration"] = duration_text(run["seconds"])
     if n_stored:

@@ -29,7 +29,9 @@ from llamaherd.engine.core import checks
 from llamaherd.engine.core.argument import Argument
 from llamaherd.engine.core.errors import ArgumentError, BadArgumentError, LlamaHerdError
 from llamaherd.engine.core.files import text_of_file
+from llamaherd.engine.core.phrases import count_of
 from llamaherd.engine.core.plain import DAMAGED
+from llamaherd.engine.core.words import number_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -123,6 +125,8 @@ def contents_of(
     first = _first_rows(rows, len(unique))
     model = original or coded
     model.check_frame()
+    model.check_probs()
+    _check_repeated(rows, len(unique), coded.run)
     _check_equal(model, rows, first)
     source = Source.of(column, coded.labels)
     if validation is not None:  # refers to texts by row
@@ -225,13 +229,31 @@ def _first_rows(rows: Integers, n_unique: int) -> list[int]:
     return list(map(int, first))
 
 
+def _check_repeated(rows: Integers, n_unique: int, run: Mapping[str, Any]) -> None:
+    """Check that there are texts, and no more rows of equal ones than were coded."""
+    if not n_unique:
+        raise ArgumentError(
+            "has no texts: there is nothing to report", argument="coded", code="no_rows"
+        )
+    n_repeated = int((rows >= 0).sum()) - n_unique
+    n_coded = run["n_rows"] - run["n_texts"] if "n_rows" in run else n_repeated
+    if n_repeated > n_coded:
+        raise ArgumentError(
+            f"has {count_of(n_repeated, 'row')} that repeat the text of another row, but "
+            f"{n_coded:,} of the coded rows did: rows were repeated after coding, "
+            "perhaps by a join or by reshaping. Report each coded row once",
+            argument="coded",
+            code="repeated",
+        )
+
+
 def _check_equal(coded: Coded, rows: Integers, first: Sequence[int]) -> None:
     """Check that equal texts have equal labels, as after any coding."""
     for i, index in enumerate(rows.tolist()):
         if index >= 0 and coded.labels[i] != coded.labels[first[index]]:
             raise ArgumentError(
-                f"rows {first[index]} and {i} have the same text and different "
-                f"labels, {checks.shown(coded.labels[first[index]])} and "
+                f"rows {number_of(first[index])} and {number_of(i)} have the same text "
+                f"and different labels, {checks.shown(coded.labels[first[index]])} and "
                 f"{checks.shown(coded.labels[i])}: they were changed after coding",
                 argument="coded",
                 code="changed",
@@ -360,7 +382,8 @@ def errors_of_content(path: Path) -> Iterator[None]:
     except (BadArgumentError, LlamaHerdError):
         raise
     except (*DAMAGED, TemplateError) as error:  # templates are strict about fields
-        problem = f"cannot be read ({type(error).__name__}: {error})"
+        missing = f": {error} is missing" if isinstance(error, KeyError) else ""
+        problem = f"does not have the form of a report{missing}"
         raise _damaged(path, problem) from error
 
 

@@ -29,7 +29,7 @@ from llamaherd.engine.core import checks
 from llamaherd.engine.core.errors import ArgumentError, is_cancelled, stored
 from llamaherd.engine.core.keeping import keeping
 from llamaherd.engine.core.phrases import count_of, first_rows
-from llamaherd.engine.core.words import setting
+from llamaherd.engine.core.words import number_of, setting
 from llamaherd.engine.native import shim
 
 if TYPE_CHECKING:
@@ -364,11 +364,11 @@ def _frame(
     hashes = recorded.get("texts_sha256") or [
         sha256_of(known_text) for known_text in recorded["texts"]
     ]
-    for i, (value, index) in enumerate(zip(new_texts, recorded["rows"], strict=True)):
+    for i, (value, at) in enumerate(zip(new_texts, recorded["rows"], strict=True)):
         now = None if value is None or is_blank(value) else sha256_of(value)
-        if now != (None if index is None else hashes[index]):
+        if now != (None if at is None else hashes[at]):
             raise ArgumentError(
-                f"row {i}: the text differs from the coded text",
+                f"row {number_of(i)}: the text differs from the coded text",
                 argument="data",
                 code="changed",
                 form="{name}, {problem}",

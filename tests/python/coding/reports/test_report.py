@@ -16,6 +16,7 @@ import pytest
 from llamaherd import _r
 from llamaherd.coding.plots.counts import in_bands
 from llamaherd.coding.reports.report_data import read_report
+from llamaherd.engine.core.words import R, spoken_in
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -178,7 +179,7 @@ def test_shares_have_the_denominator_that_is_named(
     labels = [None if i in failed else each for i, each in enumerate(coded.labels)]
     less = dataclasses.replace(
         coded,
-        frame={**coded.frame, "label": labels},
+        frame={"text": TEXTS, "label": labels},
         labels=labels,
         errors=["too long" if i in failed else None for i in range(len(TEXTS))],
         probs=probs,
@@ -280,6 +281,32 @@ def test_a_table_that_was_changed_after_coding_is_refused(
     with pytest.raises(ValueError, match="rows 0 and 7 have the same text"):
         lh.report(both, tmp_path / "r.html")
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("role", ["prob", "p_Sports"])
+def test_a_changed_probability_is_refused(
+    coded: lh.Coded, role: str, tmp_path: Path
+) -> None:
+    cells = [*coded.frame[role][:4], 0.123, *coded.frame[role][5:]]
+    changed = dataclasses.replace(coded, frame={**coded.frame, role: cells})
+    with pytest.raises(ValueError, match=rf"'{role}'.* was changed .* 0\.123 in row 4"):
+        lh.report(changed, tmp_path / "r.html")
+    with spoken_in(R), pytest.raises(ValueError, match=r"0\.123 in row 5"):
+        lh.report(changed, tmp_path / "r.html")
+
+
+def test_a_report_of_some_rows_tells_of_the_others(
+    coded: lh.Coded, tmp_path: Path
+) -> None:
+    page = lh.report(coded[:3], tmp_path / "r.html").read_text(encoding="utf-8")
+    assert "3 texts (" in page
+    assert "different ones), of 9 rows coded with" in page
+    assert "9, of which 3 are reported" in page
+    with pytest.raises(lh.ArgumentError) as none:
+        lh.report(coded[:0], tmp_path / "r.html")
+    with pytest.raises(lh.ArgumentError, match="repeated after coding") as repeated:
+        lh.report(coded[[1, 1, 1, 2, 2, 2]], tmp_path / "r.html")
+    assert (none.value.code, repeated.value.code) == ("no_rows", "repeated")
 
 
 @pytest.mark.model
@@ -434,6 +461,18 @@ def test_a_damaged_report_says_where(
     with pytest.raises(lh.ArgumentError, match=message) as caught:
         read_report(path)
     assert (caught.value.argument, caught.value.code) == ("path", "damaged")
+
+
+def test_a_report_edited_by_hand_is_damaged_without_python_s_words(
+    coded: lh.Coded, tmp_path: Path
+) -> None:
+    path = lh.report(coded, tmp_path / "r.json")
+    contents = json.loads(path.read_text(encoding="utf-8"))
+    del contents["run"]["codebook"]["content"]
+    path.write_text(json.dumps(contents), encoding="utf-8")
+    with pytest.raises(lh.ArgumentError, match="form of a report: 'content'") as caught:
+        lh.methods_text(path)
+    assert "Error" not in str(caught.value)
 
 
 @pytest.mark.filterwarnings("ignore:.*examples:UserWarning")

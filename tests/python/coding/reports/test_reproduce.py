@@ -321,7 +321,7 @@ def test_a_damaged_summary_is_refused(
     def less(contents: Any) -> None:
         del contents["summary"][0]["share"]
 
-    with pytest.raises(ValueError, match="is damaged: it cannot be read"):
+    with pytest.raises(ValueError, match="is damaged: it does not have the form"):
         lh.reproduce(changed(written, tmp_path, less), model)
 
 
