@@ -67,6 +67,21 @@ def table(rows: Sequence[Sequence[str]], left: int = 1) -> list[str]:
     ]
 
 
+def shortened(names: Sequence[str], room: int) -> list[str]:
+    """Cut names in the middle to `room` characters; equal results get numbers."""
+    head = (room - 3) // 2
+    short = [
+        name
+        if len(name) <= room
+        else f"{name[: room - 3 - head]}...{name[len(name) - head :]}"
+        for name in names
+    ]
+    return [
+        f"({i}) {name[: room - 4 - len(str(i))]}" if short.count(name) > 1 else name
+        for i, name in enumerate(short, 1)
+    ]
+
+
 WORDS: dict[str, Any] = {
     "call": call,
     "count": count_of,

@@ -17,7 +17,7 @@ from llamaherd.coding.annotation.texts import Source
 from llamaherd.coding.estimation.estimate import estimate
 from llamaherd.coding.estimation.estimates import TITLES
 from llamaherd.coding.gold.population import match_sample
-from llamaherd.coding.sentences import range_of
+from llamaherd.coding.sentences import range_of, shortened
 from llamaherd.coding.statistics.many_coders import krippendorff_alpha
 from llamaherd.coding.statistics.ratings import CodesByCoder
 from llamaherd.engine.core import checks
@@ -148,7 +148,8 @@ class Robustness:
 
     def __str__(self) -> str:
         wide = max(map(len, self.variants))
-        names = [f"{name:>6.{_LABEL_WIDTH}}" for name in self.names[:_MOST_LABELS]]
+        first = shortened(self.names[:_MOST_LABELS], _LABEL_WIDTH)
+        names = [f"{name:>6}" for name in first]
         n_more = len(self.names) - len(names)
         more = f"  ({n_more:,} more labels)" if n_more > 0 else ""
         rows = []

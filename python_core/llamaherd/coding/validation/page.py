@@ -6,7 +6,7 @@ import math
 import textwrap
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from llamaherd.coding.sentences import number, table, with_interval
+from llamaherd.coding.sentences import number, shortened, table, with_interval
 from llamaherd.coding.statistics.accuracy import TITLES as ACCURACIES
 from llamaherd.coding.statistics.agreement import COEFFICIENTS
 from llamaherd.coding.statistics.number_agreement import NUMBERS
@@ -278,21 +278,6 @@ def _wrong(validation: Validation, first_row: int) -> list[str]:
 
 def _wrapped(warning: str) -> list[str]:
     return textwrap.wrap(warning, _WIDTH, initial_indent="! ", subsequent_indent="  ")
-
-
-def shortened(names: Sequence[str], room: int) -> list[str]:
-    """Cut names in the middle to `room` characters; equal results get numbers."""
-    head = (room - 3) // 2
-    short = [
-        name
-        if len(name) <= room
-        else f"{name[: room - 3 - head]}...{name[len(name) - head :]}"
-        for name in names
-    ]
-    return [
-        f"({i}) {name[: room - 4 - len(str(i))]}" if short.count(name) > 1 else name
-        for i, name in enumerate(short, 1)
-    ]
 
 
 def _fitted(rows: Sequence[Sequence[str]]) -> list[str]:
