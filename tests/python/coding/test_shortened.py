@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import llamaherd as lh
 from hypothesis import given
 from hypothesis import strategies as st
 from llamaherd.coding.sentences import shortened
@@ -15,3 +16,14 @@ def test_shortened_names_stay_distinct_and_fit(names: list[str], room: int) -> N
         len(cut) <= room and (cut == name or len(name) > room)
         for cut, name in zip(short, names, strict=True)
     )
+
+
+def test_printed_estimates_fit_with_long_labels() -> None:
+    topic = "Statements that criticise the economic policy, part"
+    labels = [f"{topic} {i % 3}" for i in range(90)]
+    codes = [None if i > 59 else f"{topic} {i // 2 % 3}" for i in range(90)]
+    found = lh.estimate({"label": labels}, codes, prob="simple")
+    lines = str(found).splitlines()
+    rows = [line for line in lines if line.startswith("  Statements")]
+    assert len({line[:38] for line in rows}) == 3
+    assert max(map(len, rows)) <= 80

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from llamaherd.coding.annotation.record import plain
+from llamaherd.coding.sentences import shortened
 from llamaherd.coding.statistics.intervals import level_of, student_quantile
 from llamaherd.engine.core import checks
 from llamaherd.engine.core.phrases import (
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from llamaherd.coding.statistics.sampling import Floats, LabelCheck
 
 
+_MOST_NAME = 36  # characters of an estimate's name in the printed table
 _OF = {
     "labels": "labels",
     "probs": "probabilities",
@@ -282,7 +284,9 @@ class Estimates:
         if self.label_check is not None:
             lines.append(f"labels of the coded texts: {self.label_check}")
         rows = [row for method in self.methods for row in self.by(method)[:MOST_ROWS]]
-        width = max((len(self._what(row)) for row in rows), default=0)
+        whats = list(dict.fromkeys(map(self._what, rows)))
+        names = dict(zip(whats, shortened(whats, _MOST_NAME), strict=True))
+        width = max(map(len, names.values()), default=0)
         columns = f"estimate  std. error  {percent(self.level)} interval"
         head_of_rows = f"  {'':{width}}  {columns}"
         for method in self.methods:
@@ -290,7 +294,12 @@ class Estimates:
             if self.predictions != "labels":
                 title = title.replace("labels", _OF[self.predictions])
             lines += ["", f"{method}: {title}", head_of_rows]
-            lines += first_rows([self._line(row, width) for row in self.by(method)])
+            lines += first_rows(
+                [
+                    self._line(row, f"{names.get(self._what(row), ''):{width}}")
+                    for row in self.by(method)
+                ]
+            )
         worths = self._worths() if "gold" in self.methods else []
         lines += ["", *worths] if worths else []
         lines += ["", described(self.widths)] if self.widths else []
@@ -316,8 +325,7 @@ class Estimates:
         group = group_name(row.group, self.grouped_by)
         return " ".join(part for part in (row.outcome, row.term, group) if part)
 
-    def _line(self, row: Estimate, width: int) -> str:
-        what = f"{self._what(row):{width}}"
+    def _line(self, row: Estimate, what: str) -> str:
         if math.isnan(row.estimate):
             return f"  {what}  not estimated: {self._reason(row)}"
         start = f"  {what}  {decimals(row.estimate, 4):>8}"
