@@ -23,7 +23,8 @@ declare -A SAID=(
 make_llama() {
   local python
   # A newer script alone is no reason to remove .venv with all tools.
-  if .venv/bin/pip show llama-cpp-python 2>/dev/null | grep -qx "Version: $LLAMA_VERSION"; then
+  # Not grep -q: it ends before pip has written all, and pip then fails.
+  if .venv/bin/pip show llama-cpp-python 2>/dev/null | grep -x "Version: $LLAMA_VERSION" >/dev/null; then
     say "keeping .venv, which has $LLAMA_PIN"
     return
   fi
@@ -31,7 +32,7 @@ make_llama() {
   say "making .venv with $("$python" --version) ($python)"
   logged venv "$python" -m venv --clear .venv
 
-  if pip cache list llama_cpp_python 2>/dev/null | grep -q "$LLAMA_VERSION"; then
+  if pip cache list llama_cpp_python 2>/dev/null | grep "$LLAMA_VERSION" >/dev/null; then
     say "installing $LLAMA_PIN, which is already compiled on this machine"
   else
     say "installing $LLAMA_PIN: compiling llama.cpp (3 to 6 minutes on 2 cores, once)"

@@ -12,6 +12,7 @@ import re
 from collections.abc import Iterable, KeysView, Mapping
 from collections.abc import Set as AbstractSet
 from contextlib import suppress
+from difflib import get_close_matches
 from io import IOBase
 from numbers import Real
 from pathlib import Path
