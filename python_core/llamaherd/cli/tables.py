@@ -118,7 +118,7 @@ def ended(outcome: Outcome) -> int:
     if outcome.summary:
         say(outcome.summary)
     if outcome.n_cut:
-        warn(f"{cut_note(outcome.n_cut, outcome.n_rows)} (--max-tokens)")
+        warn(cut_note(outcome.n_cut, outcome.n_rows))
     if outcome.n_failed:
         warn(
             f"{outcome.n_failed} of {outcome.n_rows} rows failed; their column "

@@ -264,7 +264,7 @@ LLAMAHERD = f"{sys.executable} -m llamaherd.cli"
 @pytest.mark.parametrize(
     ("redirected", "told"),
     [
-        (">&-", "answers ended at max_tokens"),
+        (">&-", "answers ended at --max-tokens"),
         ("2>&-", ""),
         ("<&- >&- 2>&-", ""),
     ],

@@ -152,7 +152,7 @@ def test_data_is_on_stdout_and_nothing_beside_it(tiny_path: Tiny) -> None:
         )
         assert done.returncode == 0
         (warning,) = done.stderr.splitlines()
-        assert b"answers ended at max_tokens" in warning
+        assert b"answers ended at --max-tokens" in warning
         assert done.stdout.splitlines()[0].startswith(first)
         assert len(done.stdout.splitlines()) == 3 + (content[:1] == b"i")
     assert list(Path().iterdir()) == [Path("in.csv")]
@@ -166,7 +166,7 @@ def test_what_is_taken_from_the_cache_is_told_to_nobody(
     monkeypatch.setenv("LLAMAHERD_CACHE_DIR", str(model.parent))
     assert main(["run", "in.csv", "-m", model.name, *EXACT, "-o", "out.csv"]) == 0
     (warning,) = capfd.readouterr().err.splitlines()  # stderr is no terminal here
-    assert "the answer ended at max_tokens" in warning
+    assert "the answer ended at --max-tokens" in warning
 
 
 def test_rows_that_fail_are_in_the_status(

@@ -226,7 +226,7 @@ def test_a_name_is_compared_only_with_texts() -> None:
         ("input", ""),
         ("max_tokes", "max_tokens"),
         ("maxTokens", "max_tokens"),
-        ("stopp", "stop"),
+        ("stpo", "stop"),
         ("tempereture", "temperature"),
         ("max_new_tokens", "max_tokens"),
         ("num_predict", "max_tokens"),

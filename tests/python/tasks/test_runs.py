@@ -356,7 +356,7 @@ def test_a_journal_has_the_thoughts(
     assert main(run) == 0
     assert pq.read_table("out.parquet").to_pydict() == before
     assert len(lh.journal_read("out.parquet.journal")) == len(stored) == len(QUESTIONS)
-    cut = "5 of 5 answers ended at max_tokens, before the model had ended them"
+    cut = "5 of 5 answers ended at --max-tokens, before the model had ended them"
     lines = capsys.readouterr().err.splitlines()  # one for each run
     assert [line.startswith(f"llamaherd: warning: {cut}") for line in lines] == [True] * 2
 

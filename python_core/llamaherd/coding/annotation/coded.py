@@ -142,7 +142,7 @@ class Coded:
         """Check that nobody changed the columns of probabilities in `frame`."""
         if self.probs is None:
             return
-        for name, probs in zip(self.names, self.probs.T, strict=False):
+        for name, probs in zip(self.names, self.probs.T, strict=True):
             self._check_cells(f"p_{name}", probs.tolist())
         if not self.codebook.kind.is_several:
             self._check_cells("prob", self.probs.tolist())
@@ -153,16 +153,16 @@ class Coded:
         if name is None or name not in names(self.frame):
             return
         there = column(self.frame, name, role)
-        cells = enumerate(zip(there, made, strict=False))
-        i = next((i for i, (a, b) in cells if not _is_same(a, b)), None)
-        if len(there) != len(made):
-            what = f"{len(there)} rows, but there are {len(made)} labels"
-        elif i is not None:
+        if len(there) == len(made):
+            cells = enumerate(zip(there, made, strict=True))
+            i = next((i for i, (a, b) in cells if not _is_same(a, b)), None)
+            if i is None:
+                return
             values = made[i] if isinstance(made[i], list) else [made[i]]
             given = " or ".join(map(repr, values))
             what = f"{there[i]!r} in row {number_of(i)}, where the model gave {given}"
         else:
-            return
+            what = f"{len(there)} rows, but there are {len(made)} labels"
         advice = "Write other probabilities to a new column"
         if role == "label":
             advice = (

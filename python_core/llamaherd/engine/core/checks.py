@@ -12,9 +12,10 @@ import re
 from collections.abc import Iterable, KeysView, Mapping
 from collections.abc import Set as AbstractSet
 from contextlib import suppress
-from difflib import get_close_matches
+from difflib import SequenceMatcher
 from io import IOBase
 from numbers import Real
+from operator import itemgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
@@ -32,7 +33,8 @@ _T = TypeVar("_T")
 
 INT32_MAX = 2**31 - 1
 _MOST_DIGITS = 18  # of a number in a text, which fits into 64 bits
-_NEAR = 0.82  # similarity of names of which one is a typing error, see difflib
+_WORD_END = re.compile(r"[-_./\s]+")
+_NEAR = 0.75  # similarity of words of which one is a typing error, see `SequenceMatcher`
 _NEXT_TO = 1.5e-6  # limits this close to 0 or 1 are named as 0 or 1
 
 # Names of other libraries (llama.cpp, llama-cpp-python, vLLM, OpenAI, transformers).
@@ -371,20 +373,24 @@ def meant(name: object, names: Collection[object]) -> str:
     others = [ours, *_NAMES_ELSEWHERE.get(ours, "").split()]
     same = next((other for other in others if other in names), None)
     if same is None and isinstance(name, str):
-        forms = {_form_of_name(n): n for n in names if isinstance(n, str)}
         # A longer name is no typing error, and its comparison is slow.
-        close = get_close_matches(_form_of_name(name[:60]), forms, n=1, cutoff=_NEAR)
-        same = forms[close[0]] if close else None
+        likely = [(_likeness(name[:60], n), n) for n in names if isinstance(n, str)]
+        likeness, near = max(likely, key=itemgetter(0), default=(0.0, ""))
+        same = near if likeness >= _NEAR else None
     return "" if same is None else f"; did you mean {quoted(str(same))}?"
 
 
-def _form_of_name(name: str) -> str:
-    return re.sub(r"[-_./\s]", "", name.lower())
+def _likeness(name: str, other: str) -> float:
+    """Return the similarity of the words that differ most: "top_n" is not "top_p"."""
+    pair = [_WORD_END.split(text.lower()) for text in (name, other)]
+    if len(pair[0]) != len(pair[1]):
+        return 0.9 * SequenceMatcher(None, *map("".join, pair)).ratio()
+    return min(SequenceMatcher(None, a, b).ratio() for a, b in zip(*pair, strict=True))
 
 
 def quoted(text: str) -> str:
     """Return a text in quotes for messages, shortened; `shown` also adds the type."""
-    return words().literal(text if len(text) <= 60 else f"{text[:57]}...")
+    return words().quoted(text if len(text) <= 60 else f"{text[:57]}...")
 
 
 def shown(value: object) -> str:

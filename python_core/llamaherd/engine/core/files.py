@@ -8,6 +8,7 @@ import os
 import re
 import secrets
 import shutil
+import stat
 import sys
 import time
 from contextlib import suppress
@@ -182,8 +183,12 @@ def _write_by(path: Path, write: Callable[[BinaryIO], None]) -> None:
 
 def is_special(path: Path) -> bool:
     """Return True for a device, a pipe, a folder, or an output of this process."""
-    is_output = str(path).startswith(("/dev/std", "/dev/fd/", "/proc/"))
-    return is_output or (path.exists() and not path.is_file())
+    if str(path).startswith(("/dev/std", "/dev/fd/", "/proc/")):
+        return True
+    try:
+        return not stat.S_ISREG(path.stat().st_mode)
+    except OSError:  # there is none, perhaps no longer
+        return False
 
 
 def append_whole(path: Path, content: bytes) -> None:

@@ -95,6 +95,10 @@ class LanguageTerms:
         is_constant = value is None or isinstance(value, bool)
         return self.constant(value) if is_constant else repr(value)  # type: ignore[arg-type]
 
+    def quoted(self, text: str) -> str:
+        """Return a name or another text in quotes."""
+        return repr(text)
+
     def number(self, text: str) -> str:
         """Return the text of a number in the notation of the caller's language."""
         return text
@@ -121,6 +125,9 @@ class _R(LanguageTerms):
 
     def literal(self, value: object) -> str:
         return self.value(value, repr(value))
+
+    def quoted(self, text: str) -> str:
+        return self.literal(text)
 
     def number(self, text: str) -> str:
         return {"inf": "Inf", "-inf": "-Inf", "nan": "NaN"}.get(text, text)
