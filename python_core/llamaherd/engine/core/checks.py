@@ -384,7 +384,7 @@ def _likeness(name: str, other: str) -> float:
     """Return the similarity of the words that differ most: "top_n" is not "top_p"."""
     pair = [_WORD_END.split(text.lower()) for text in (name, other)]
     if len(pair[0]) != len(pair[1]):
-        return 0.9 * SequenceMatcher(None, *map("".join, pair)).ratio()
+        return 0.9 * SequenceMatcher(None, "".join(pair[0]), "".join(pair[1])).ratio()
     return min(SequenceMatcher(None, a, b).ratio() for a, b in zip(*pair, strict=True))
 
 
