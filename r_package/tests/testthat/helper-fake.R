@@ -99,6 +99,27 @@ expect_refused <- function(block, class = "llamaherd_error") {
   }
 }
 
+# Checks that each call ends with an error of an argument, whose message has the text that is the
+# name of the call: a regular expression, or plain text if `fixed`. A call without a name may have
+# any message.
+expect_errors <- function(..., fixed = FALSE, class = "llamaherd_error_argument") {
+  calls <- as.list(substitute(list(...)))[-1]
+  env <- parent.frame()
+  texts <- rlang::names2(calls)
+  for (i in seq_along(calls)) {
+    call <- calls[[i]]
+    cnd <- expect_error(eval(call, env), class = class, label = deparse1(call))
+    if (nzchar(texts[[i]])) {
+      expect_match(
+        conditionMessage(cnd),
+        texts[[i]],
+        fixed = fixed,
+        info = deparse1(call)
+      )
+    }
+  }
+}
+
 # Checks that a block runs, and that its values print within 80 columns.
 expect_page <- function(block) {
   env <- parent.frame()

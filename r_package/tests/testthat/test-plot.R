@@ -20,63 +20,40 @@ lengths_by <- function(data, by) tapply(data$x_end - data$x, by, sum)
 long <- "a label of many words that goes on and on, for more than two lines of a plot"
 kinds <- c("no", long, strrep("x", 70))
 
+probs_of <- function(n) {
+  probs <- matrix(rep_len(c(0.95, 0.04, 0.01, 0.3, 0.6, 0.1), 3 * n), n, byrow = TRUE)
+  colnames(probs) <- paste0("p_", kinds)
+  probs
+}
+
 coded_frame_of <- function(n = 30) {
-  probs <- matrix(
-    rep(c(0.95, 0.04, 0.01, 0.3, 0.6, 0.1), length.out = 3 * n),
-    n,
-    byrow = TRUE
-  )
-  labels <- factor(kinds[max.col(probs)], kinds)
-  labels[[3]] <- NA
+  probs <- probs_of(n)
+  labels <- replace(factor(kinds[max.col(probs)], kinds), 3, NA)
   frame <- data.frame(text = paste("text", seq_len(n)), label = labels, probs)
-  names(frame)[3:5] <- paste0("p_", kinds)
-  as_coded(
-    frame,
-    list(
-      label = "label",
-      text = "text",
-      names = kinds,
-      probs = stats::setNames(paste0("p_", kinds), kinds),
-      columns = c(label = "label"),
-      codebook = list(type = "label"),
-      needs = c("label", "text")
-    )
-  )
+  names(frame)[3:5] <- colnames(probs)
+  record <- list(label = "label", text = "text", names = kinds)
+  record$needs <- c("label", "text")
+  record$probs <- stats::setNames(colnames(probs), kinds)
+  record$columns <- c(label = "label")
+  record$codebook <- list(type = "label")
+  as_coded(frame, record)
 }
 
 classes_of <- function() {
-  probs <- rbind(c(0.95, 0.04, 0.01), c(0.3, 0.6, 0.1), NA)
-  frame <- data.frame(
-    label = factor(c(kinds[1:2], NA), kinds),
-    stats::setNames(as.data.frame(probs), paste0("p_", kinds)),
-    check.names = FALSE
-  )
+  probs <- rbind(probs_of(2), NA)
+  labels <- factor(c(kinds[1:2], NA), kinds)
+  frame <- data.frame(label = labels, probs, check.names = FALSE)
   logprobs <- matrix(log(probs), 3, dimnames = list(NULL, kinds))
   structure(frame, class = c("llamaherd_table", "data.frame"), logprobs = logprobs)
 }
 
-curve_of <- function() {
-  columns <- list(
-    threshold = c(0.9, 0.7, 0.6),
-    coverage = c(0.25, 0.5, 1),
-    accuracy = c(1, 0.9, 0.8),
-    low = c(0.8, 0.75, 0.7),
-    high = c(1, 0.95, 0.9)
-  )
-  frame <- as.data.frame(columns)
-  structure(frame, class = c("llamaherd_coverage", "data.frame"), level = 0.9, n = 80L)
-}
+curve_of <- \() coverage_curve((8:1) / 10, rep(c(TRUE, FALSE), c(6, 2)), level = 0.9)
 
 agreement_of <- function() {
-  frame <- data.frame(
-    coefficient = c("percent", "linear kappa", "alpha", "ac1"),
-    value = c(0.8, 0.5, -0.1, NA),
-    low = c(0.7, 0.3, -0.3, NA),
-    high = c(0.9, 0.7, 0.1, NA),
-    n_units = c(40L, 40L, 38L, 40L),
-    n_coders = 3L
-  )
-  structure(frame, class = c("llamaherd_agreement", "data.frame"), level = 0.95)
+  codes <- rep(1:4, 10)
+  found <- agreement(codes, rev(codes), replace(codes, 1:9, NA), scale = "ordinal")
+  found[nrow(found), c("value", "low", "high")] <- NA
+  found
 }
 
 estimates_of <- function(...) {
@@ -90,51 +67,35 @@ estimates_of <- function(...) {
 # Robustness of labels to seven codebooks, and to three with estimates; computed once.
 made <- new.env()
 
-robustness_of <- function(n = 7, n_texts = 5, ..., env = parent.frame()) {
-  context <- local_model_context(env)
-  data <- data.frame(text = sprintf("Text %d is short.", seq_len(n_texts)))
-  books <- lapply(seq_len(n), \(i) codebook(paste("Which", i), kinds))
-  books <- rlang::set_names(books, paste(long, seq_len(n)))
-  suppressWarnings(robustness(data, text, books, context, ...))
-}
-
-several_of <- function(env = parent.frame()) {
-  made$several <- made$several %||% robustness_of(env = env)
-  made$several
-}
-
-judged_of <- function(env = parent.frame()) {
-  if (is.null(made$judged)) {
-    data <- data.frame(text = sprintf("Text %d is short.", 1:16))
-    gold <- gold_sample(data, 12, text = text, seed = 1)
-    gold <- read_gold(data.frame(id = gold$ids, code = kinds[1:2]), gold)
-    made$judged <- robustness_of(3, 16, gold = gold, outcome = "no", env = env)
+robustness_of <- function(name, n, n_texts, gold = NULL, env = parent.frame(2), ...) {
+  if (is.null(made[[name]])) {
+    context <- local_model_context(env)
+    data <- data.frame(text = sprintf("Text %d is short.", seq_len(n_texts)))
+    if (!is.null(gold)) {
+      gold <- gold_sample(data, gold, text = text, seed = 1)
+      gold <- read_gold(data.frame(id = gold$ids, code = kinds[1:2]), gold)
+    }
+    books <- lapply(seq_len(n), \(i) codebook(paste("Which", i), kinds))
+    books <- rlang::set_names(books, paste(long, seq_len(n)))
+    made[[name]] <- suppressWarnings(
+      robustness(data, text, books, context, gold = gold, ...)
+    )
   }
-  made$judged
+  made[[name]]
 }
+
+several_of <- \() robustness_of("several", 7, 5)
+judged_of <- \() robustness_of("judged", 3, 16, 12, outcome = "no")
 
 result_of <- function(n = 40) {
+  start <- (seq_len(n) - 1) %/% 8
+  stats <- list(n_slots = 8, n_prompts = n, wall_s = 5, prefill_s = 2, decode_s = 2.5)
+  stats[c("n_prefill_tokens", "n_decode_tokens")] <- c(12345, 400)
+  stats[c("prefill_tokens_per_s", "decode_tokens_per_s")] <- c(6000, 160)
   structure(
     rep("a", n),
-    timing = data.frame(
-      queue_s = (seq_len(n) - 1) %/% 8,
-      first_token_s = (seq_len(n) - 1) %/% 8 + 0.3,
-      wall_s = (seq_len(n) - 1) %/% 8 + 1
-    ),
-    stats = structure(
-      list(
-        n_slots = 8,
-        n_prompts = n,
-        wall_s = 5,
-        prefill_s = 2,
-        decode_s = 2.5,
-        n_prefill_tokens = 12345,
-        n_decode_tokens = 400,
-        prefill_tokens_per_s = 6000,
-        decode_tokens_per_s = 160
-      ),
-      class = "llamaherd_stats"
-    ),
+    timing = data.frame(queue_s = start, first_token_s = start + 0.3, wall_s = start + 1),
+    stats = structure(stats, class = "llamaherd_stats"),
     class = c("llamaherd_result", "character")
   )
 }
@@ -223,20 +184,6 @@ test_that("a timeline is in the order of the prompts' beginnings", {
   expect_error(plot(x), class = "llamaherd_error_argument")
 })
 
-all_of <- function() {
-  list(
-    coded_frame_of(),
-    classes_of(),
-    curve_of(),
-    agreement_of(),
-    estimates_of(),
-    several_of(),
-    judged_of(),
-    result_of(),
-    attr(result_of(), "stats")
-  )
-}
-
 # Returns the texts that a function draws on a page.
 drawn_texts <- function(draw, width = 6.5, height = 3.6) {
   path <- withr::local_tempfile(fileext = ".pdf")
@@ -248,7 +195,9 @@ drawn_texts <- function(draw, width = 6.5, height = 3.6) {
 
 test_that("everything is a ggplot, whose numbers have a point", {
   local_plots()
-  for (x in all_of()) {
+  all <- list(coded_frame_of(), classes_of(), curve_of(), agreement_of(), estimates_of())
+  all <- c(all, list(several_of(), judged_of(), result_of(), attr(result_of(), "stats")))
+  for (x in all) {
     expect_s3_class(expect_silent(print(plot(x))), "ggplot")
     usual <- drawn_texts(\() print(plot(x)))
     expect_match(usual, "^[0-9]", all = FALSE)
@@ -311,11 +260,7 @@ test_that("without ggplot2 the error names it, and base graphics are refused", {
     class = "llamaherd_error_package"
   )
   withr::local_options(llamaherd.graphics = "base")
-  expect_error(
-    plot(agreement_of()),
-    "drawn with ggplot2 only",
-    class = "llamaherd_error_argument"
-  )
+  expect_errors("drawn with ggplot2 only" = plot(agreement_of()))
 })
 
 test_that("each coefficient has an axis of its own", {
@@ -339,26 +284,17 @@ test_that("names that plots cut stay different", {
 })
 
 spans_frame_of <- function() {
-  spans <- function(label, start, end) {
-    data.frame(label = label, quote = rep("x", length(label)), start = start, end = end)
-  }
   x <- data.frame(text = c(sprintf("%030d", 1:2), NA))
   x$spans <- list(
-    spans(c("a", "b"), c(1L, 10L), c(5L, 12L)),
-    spans("a", 4L, 9L),
+    data.frame(label = c("a", "b"), quote = "x", start = c(1L, 10L), end = c(5L, 12L)),
+    data.frame(label = "a", quote = "x", start = 4L, end = 9L),
     NULL
   )
-  as_coded(
-    x,
-    list(
-      text = "text",
-      names = character(),
-      columns = c(spans = "spans"),
-      codebook = list(type = "spans"),
-      span_labels = c("a", "b", "none"),
-      needs = c("text", "spans")
-    )
-  )
+  record <- list(text = "text", names = character(), needs = c("text", "spans"))
+  record$columns <- c(spans = "spans")
+  record$codebook <- list(type = "spans")
+  record$span_labels <- c("a", "b", "none")
+  as_coded(x, record)
 }
 
 test_that("passages are counted by label, also of some rows", {
@@ -368,13 +304,10 @@ test_that("passages are counted by label, also of some rows", {
   expect_equal(shown$data$x_end, c(2, 1, 0))
   expect_equal(texts_of_plot(shown), c("2 (100%; 6)", "1 (50%; 3)", "0"))
   expect_equal(plot(spans_frame_of()[2, ])$data$x_end, c(1, 0, 0))
-  without <- spans_frame_of()
-  without$spans <- NULL
-  attributes(without)[c("llamaherd", "class")] <- attributes(spans_frame_of())[c(
-    "llamaherd",
-    "class"
-  )]
-  expect_error(plot(without), class = "llamaherd_error_argument")
+  kept <- attributes(spans_frame_of())[c("llamaherd", "class")]
+  without <- as.data.frame(spans_frame_of())["text"]
+  attributes(without)[names(kept)] <- kept
+  expect_errors(plot(without))
 })
 
 test_that("passages and their validation are drawn", {
