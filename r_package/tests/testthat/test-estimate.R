@@ -136,22 +136,13 @@ test_that("arguments that are none are named", {
 test_that("messages show what is missing as NA, and name the argument", {
   skip_if_no_llamaherd()
   wanted <- \(...) estimate(coded_by_hand(), "code", prob = "simple", ...)
-  expect_error(wanted(outcome = NA), "`outcome` must be among the labels .*, not NA")
-  expect_error(
-    wanted(outcome = c("yes", NA)),
-    "`outcome` must be among the labels .*, not NA"
-  )
-  expect_error(
-    wanted(outcome = c(no = 0, yes = NA)),
-    "outcome.*yes.* must be a number, not NA"
-  )
-  expect_error(
-    wanted(outcome = character()),
-    "`outcome` must name at least one of the labels"
-  )
-  expect_error(
-    estimate(coded_by_hand(), "code", label == "yes" ~ prty, prob = "simple"),
-    "`formula` has `prty`, which is no column"
+  not_known <- "`outcome` must be among the labels .*, not NA"
+  expect_error(wanted(outcome = NA), not_known)
+  expect_error(wanted(outcome = c("yes", NA)), not_known)
+  expect_errors(
+    "outcome.*yes.* must be a number, not NA" = wanted(outcome = c(no = 0, yes = NA)),
+    "`outcome` must name at least one of the labels" = wanted(outcome = character()),
+    "`formula` has `prty`, which is no column" = wanted(label == "yes" ~ prty)
   )
 })
 
@@ -233,17 +224,12 @@ test_that("nobody asks whether a share is 0", {
   expect_match(format(summary(by))[[1]], "shares and means of a: 200 texts")
 })
 
-test_that("texts by which an estimate was made are counted", {
-  skip_if_no_llamaherd()
-  fit <- logit_of()
-  expect_identical(nobs(fit), 400L)
-  expect_identical(nobs(fit, method = "gold"), 200L)
-})
-
 test_that("packages that make tables get theirs", {
   skip_if_no_llamaherd()
   skip_if_not_installed("generics")
   fit <- logit_of()
+  expect_identical(nobs(fit), 400L)
+  expect_identical(nobs(fit, method = "gold"), 200L)
   tidy <- generics::tidy(fit, conf.int = TRUE, conf.level = 0.9)
   expect_named(
     tidy,
@@ -256,28 +242,14 @@ test_that("packages that make tables get theirs", {
     generics::tidy(fit, method = "naive")$std.error,
     unname(sqrt(diag(vcov(fit, method = "naive"))))
   )
-  expect_identical(
-    generics::glance(fit),
-    data.frame(
-      nobs = 400L,
-      n_gold = 200L,
-      design = fit$design,
-      model = "logit",
-      method = "dsl"
-    )
-  )
+  counts <- data.frame(nobs = 400L, n_gold = 200L, design = fit$design)
+  expect_identical(generics::glance(fit), cbind(counts, model = "logit", method = "dsl"))
 })
 
 test_that("an ordinal label is compared by its order", {
   skip_if_no_llamaherd()
-  data <- data.frame(
-    label = factor(
-      rep(c("low", "mid", "high"), 100),
-      c("low", "mid", "high"),
-      ordered = TRUE
-    ),
-    x = sin(1:300)
-  )
+  names <- c("low", "mid", "high")
+  data <- data.frame(label = ordered(rep(names, 100), names), x = sin(1:300))
   code <- as.character(data$label)
   code[1:300 %% 2 == 0] <- NA
   by_order <- estimate(data, code, (label >= "mid") ~ x, prob = "simple")
@@ -296,26 +268,20 @@ test_that("a formula is evaluated on all rows, with codes in place of labels", {
   expect_match(seen, "'x': [[1.0, 1.0], [-2.6, -1.6]]", fixed = TRUE)
   scores <- data$age
   expect_s3_class(estimated(label == "yes" ~ scores), "llamaherd_estimates")
-  expect_error(
-    estimate(data, local_gold(), age ~ I((label == "yes") - (label == "yes")[2])),
-    "use only each row's own label",
-    class = "llamaherd_error_argument"
+  expect_errors(
+    "use only each row's own label" = estimate(
+      data,
+      local_gold(),
+      age ~ I((label == "yes") - (label == "yes")[2])
+    )
   )
-  flags <- transform(
-    data,
-    label = label == "yes",
-    code = c(TRUE, FALSE, TRUE, NA, NA, NA)
-  )
-  try(
-    suppressWarnings(estimate(flags, code, label ~ party, prob = "simple")),
-    silent = TRUE
-  )
+  codes <- c(TRUE, FALSE, TRUE, NA, NA, NA)
+  flags <- transform(data, label = label == "yes", code = codes)
+  sent <- \() suppressWarnings(estimate(flags, code, label ~ party, prob = "simple"))
+  try(sent(), silent = TRUE)
   expect_seen("estimate_regression", "'y': [1.0, 0.0, 1.0]")
   flags$code <- c("TRUE", "?", "TRUE", NA, NA, NA)
-  expect_error(
-    estimate(flags, code, label ~ party, prob = "simple"),
-    "`gold` must be numbers or truth values"
-  )
+  expect_errors("`gold` must be numbers or truth values" = sent())
 })
 
 test_that("printed estimates fit a console of 80 columns", {
@@ -377,13 +343,13 @@ test_that("the median of numbers is estimated, and what was removed is told", {
   gold <- read_gold(data.frame(id = gold$ids, code = truth[gold$rows]), gold)
   found <- suppressWarnings(estimate(data, gold, outcome = "median", methods = "dsl"))
   expect_equal(as.data.frame(found)$outcome, "median")
-  bad <- function(pattern, ...) {
-    expect_error(estimate(data, gold, ...), pattern, class = "llamaherd_error_argument")
-  }
-  bad("the only quantile", outcome = "quantile")
-  bad("quantile.* was removed.*median", outcome = "median", quantile = 0.5)
-  bad("was removed.*dawid_skene", consensus = "one_coin")
-  bad("cannot take", quantiles = 0.5)
+  of <- \(...) estimate(data, gold, ...)
+  expect_errors(
+    "the only quantile" = of(outcome = "quantile"),
+    "quantile.* was removed.*median" = of(outcome = "median", quantile = 0.5),
+    "was removed.*dawid_skene" = of(consensus = "one_coin"),
+    "cannot take" = of(quantiles = 0.5)
+  )
 })
 
 test_that("types of columns and a CSV make no difference", {

@@ -54,17 +54,10 @@ test_that("columns are named with quotes or without", {
 
 test_that("what annotate_texts() returned knows its columns", {
   local_fake()
-  known <- list(
-    label = "label",
-    text = "text",
-    names = c("yes", "no"),
-    columns = c(label = "label", margin = "sure", prob = "gone")
-  )
-  data <- structure(
-    texts(),
-    llamaherd = known,
-    class = c("llamaherd_coded", "data.frame")
-  )
+  known <- list(label = "label", text = "text", names = c("yes", "no"))
+  known$columns <- c(label = "label", margin = "sure", prob = "gone")
+  coded <- c("llamaherd_coded", "data.frame")
+  data <- structure(texts(), llamaherd = known, class = coded)
   gold <- gold_sample(data, 3, prob = "uncertainty")
   expect_identical(gold$texts, data$text[gold$rows])
   expect_seen("gold_draw", "'confidence': 'sure'", "'names': ['yes', 'no']")
@@ -106,11 +99,7 @@ test_that("codes may come in a data frame", {
   )
   expect_error(read_gold(codes), "need `gold`", class = "llamaherd_error_argument")
   bad <- data.frame(id = 9, ann = "no")
-  expect_error(
-    read_gold(bad, gold),
-    "is not in the sample",
-    class = "llamaherd_error_argument"
-  )
+  expect_errors("is not in the sample" = read_gold(bad, gold))
   read_gold(cbind(codes, party = "A"), gold, coders = "ann")
   expect_seen("gold_read", "'id': [3, 1]", "'party': ['A', 'A']", "['ann']")
 })
@@ -141,32 +130,22 @@ test_that("people may give labels that the model never gave", {
   expect_identical(gold$names, c("no", "yes"))
 })
 
-test_that("the size of a sample is a list that prints", {
-  local_fake()
+test_that("the size of a sample is a list that prints, and its arguments arrive", {
+  skip_if_no_llamaherd()
+  sizes <- c("gold", "dsl", "ppi")
   size <- gold_size(0.05)
   expect_s3_class(size, "llamaherd_gold_size")
   expect_identical(
-    unclass(size)[c("gold", "dsl", "ppi")],
+    unclass(size)[sizes],
     list(gold = 388, dsl = NA_real_, ppi = NA_real_)
   )
   expect_output(print(size), "388 texts")
-  expect_identical(gold_size(0.05, accuracy = 0.9)$dsl, 159)
-  expect_error(gold_size(0.05, accuracy = 0.9, kappa = 0.8), "not both")
-})
-
-test_that("sizes are about what the texts are a sample of, or about them", {
-  skip_if_no_llamaherd()
-  found <- gold_size(0.05, accuracy = 0.9, population = 1000)
-  expect_identical(
-    unlist(found[c("gold", "dsl", "ppi")], use.names = FALSE),
-    c(388, 204, 184)
+  of <- \(...) unlist(gold_size(0.05, accuracy = 0.9, population = 1000, ...)[sizes])
+  expect_true(all(of(target = "texts") < of()))
+  expect_errors(
+    "not both" = gold_size(0.05, accuracy = 0.9, kappa = 0.8),
+    "too few for a width of 0.05" = gold_size(0.05, population = 200)
   )
-  found <- gold_size(0.05, accuracy = 0.9, population = 1000, target = "texts")
-  expect_identical(
-    unlist(found[c("gold", "dsl", "ppi")], use.names = FALSE),
-    c(280, 137, 123)
-  )
-  expect_error(gold_size(0.05, population = 200), "too few for a width of 0.05")
 })
 
 test_that("coders who err have tables", {

@@ -1,3 +1,5 @@
+columns_of_thoughts <- c("thinking", "n_thinking_tokens", "thinking_complete")
+
 test_that("thinking() prints and checks its arguments", {
   expect_page({
     thinking()
@@ -15,28 +17,24 @@ test_that("arguments of chats arrive in Python", {
     generate_parallel(context, "a", chat = TRUE, ...)
     the$module$seen("model_start")
   }
-  expect_match(
-    seen(),
-    "'chat': True, 'system': None, 'merge_system': False,",
-    fixed = TRUE
-  )
+  arrives <- \(text, ...) expect_match(seen(...), text, fixed = TRUE)
+  arrives("'chat': True, 'system': None, 'merge_system': False,")
   expect_no_match(seen(), "'thinking'|'variables'|'template'|'prefix'")
-  expect_match(seen(thinking = FALSE), "'thinking': False", fixed = TRUE)
-  expect_match(seen(thinking = 64), "'thinking': 64,", fixed = TRUE)
-  expect_match(
-    seen(thinking = thinking(8, end = "</r>")),
+  arrives("'thinking': False", thinking = FALSE)
+  arrives("'thinking': 64,", thinking = 64)
+  arrives(
     "'thinking': {'budget': 8, 'end': '</r>'}",
-    fixed = TRUE
+    thinking = thinking(8, end = "</r>")
   )
-  expect_match(
-    seen(variables = list(low = TRUE, n = 2L, effort = "low")),
+  arrives(
     "'variables': {'low': True, 'n': 2, 'effort': 'low'}",
-    fixed = TRUE
+    variables = list(low = TRUE, n = 2L, effort = "low")
   )
-  expect_match(
-    seen(template = "{{ x }}", prefix = "So", merge_system = TRUE),
+  arrives(
     "'template': '{{ x }}', 'prefix': 'So', 'merge_system': True",
-    fixed = TRUE
+    template = "{{ x }}",
+    prefix = "So",
+    merge_system = TRUE
   )
 })
 
@@ -52,18 +50,21 @@ test_that("arguments of chats are checked", {
 })
 
 test_that("results have thoughts", {
-  thoughts <- data.frame(
-    thinking = c("Hm.", NA, "So"),
-    n_thinking_tokens = c(3L, NA, 64L),
-    thinking_complete = c(TRUE, NA, FALSE)
-  )
+  thoughts <- data.frame(c("Hm.", NA, "So"), c(3L, NA, 64L), c(TRUE, NA, FALSE))
+  names(thoughts) <- columns_of_thoughts
   fields <- data.frame(thinking = 1:3, x = 4:6)
   expect_named(
     with_thoughts(fields, thoughts),
-    c("thinking", "x", ".thinking", "n_thinking_tokens", "thinking_complete")
+    c("thinking", "x", ".thinking", columns_of_thoughts[-1])
   )
   expect_identical(with_thoughts(fields, NULL), fields)
 })
+
+expect_missing <- function(frame, rows, columns = columns_of_thoughts) {
+  for (column in columns) {
+    expect_identical(which(is.na(frame[[column]])), rows, info = column)
+  }
+}
 
 # A template like the templates of models that think. The model was not trained to think, so a
 # thought is an ordinary continuation, and is ended when its budget is used up.
@@ -75,27 +76,23 @@ template_that_thinks <- paste0(
   "<think>\n\n</think>\n\n{% else %}<think>\n{% endif %}{% endif %}"
 )
 
+# Returns a function that calls another one with the template and more arguments.
+with_template <- function(fun, ..., template = template_that_thinks, verbosity = -1L) {
+  fixed <- list(..., chat = TRUE, template = template, verbosity = verbosity)
+  \(...) rlang::exec(fun, !!!fixed, ...)
+}
+
 test_that("a model thinks before it answers", {
   context <- local_model_context()
-  ask <- function(...) {
-    generate_parallel(
-      context,
-      c(a = "Is a whale a fish?", b = NA),
-      chat = TRUE,
-      template = template_that_thinks,
-      verbosity = -1L,
-      ...
-    )
-  }
+  prompts <- c(a = "Is a whale a fish?", b = NA)
+  ask <- with_template(generate_parallel, context, prompts)
   answers <- ask(thinking = 8, choices = c("yes", "no"))
   expect_true(answers[["a"]] %in% c("yes", "no"))
   expect_identical(is.na(as.character(answers)), c(FALSE, TRUE))
   table <- as.data.frame(answers)
   expect_type(table$thinking, "character")
-  expect_identical(is.na(table$thinking), c(FALSE, TRUE))
-  expect_gte(table$n_thinking_tokens[[1]], 1L)
-  expect_lte(table$n_thinking_tokens[[1]], 64L)
-  expect_identical(is.na(table$n_thinking_tokens), c(FALSE, TRUE))
+  expect_missing(table, 2L, columns_of_thoughts[1:2])
+  expect_true(table$n_thinking_tokens[[1]] %in% 1:64)
   expect_true(attr(answers, "stats")$n_thoughts == 1)
   expect_identical(attr(answers[1], "thoughts")$thinking, table$thinking[[1]])
 
@@ -109,54 +106,29 @@ test_that("a model thinks before it answers", {
 
   schema <- type_object(fish = type_boolean())
   frame <- ask(thinking = 8, schema = schema)
-  expect_named(frame, c("fish", "thinking", "n_thinking_tokens", "thinking_complete"))
+  expect_named(frame, c("fish", columns_of_thoughts))
 
   expect_null(attr(ask(thinking = FALSE, max_tokens = 4), "thoughts"))
-  without <- ask(choices = c("yes", "no"))
-  expect_null(attr(without, "thoughts"))
+  expect_null(attr(ask(choices = c("yes", "no")), "thoughts"))
 })
 
 test_that("a model that would think says so once where it does not", {
   context <- local_model_context()
-  expect_message(
-    generate_parallel(
-      context,
-      c("Is a whale a fish?", "Is a cod a fish?"),
-      chat = TRUE,
-      template = template_that_thinks,
-      choices = c("yes", "no")
-    ),
-    "`thinking = 256` lets it think"
-  )
+  prompts <- c("Is a whale a fish?", "Is a cod a fish?")
+  ask <- with_template(generate_parallel, context, prompts, verbosity = 0L)
+  expect_message(ask(choices = c("yes", "no")), "`thinking = 256` lets it think")
 })
 
 test_that("labels are scored after several thoughts", {
   context <- local_model_context()
   prompts <- c(a = "Is a whale a fish?", b = NA, c = "Is a cod a fish?")
-  classify <- function(...) {
-    classify_parallel(
-      context,
-      prompts,
-      c("yes", "no"),
-      chat = TRUE,
-      template = template_that_thinks,
-      verbosity = -1L,
-      ...
-    )
-  }
+  classify <- with_template(classify_parallel, context, prompts, c("yes", "no"))
   classes <- classify(thinking = 6, n_thoughts = 3)
-  expect_named(
-    classes,
-    c(
-      c("label", "prob", "margin", "entropy", "coverage", "p_yes", "p_no"),
-      c("between", "thinking", "n_thinking_tokens", "thinking_complete")
-    )
-  )
+  columns <- c("label", "prob", "margin", "entropy", "coverage", "p_yes", "p_no")
+  expect_named(classes, c(columns, "between", columns_of_thoughts))
   expect_identical(row.names(classes), names(prompts))
-  expect_identical(unname(is.na(classes$thinking)), c(FALSE, TRUE, FALSE))
-  expect_identical(is.na(classes$between), c(FALSE, TRUE, FALSE))
-  expect_identical(is.na(classes$n_thinking_tokens), c(FALSE, TRUE, FALSE))
-  expect_identical(classes$thinking_complete, c(FALSE, NA, FALSE))
+  expect_missing(classes, 2L, c("between", columns_of_thoughts))
+  expect_false(any(classes$thinking_complete, na.rm = TRUE))
   expect_gte(classes$n_thinking_tokens[[1]], 18L)
   spread <- attr(classes, "between")
   expect_identical(dimnames(spread), list(NULL, c("yes", "no")))
@@ -167,7 +139,7 @@ test_that("labels are scored after several thoughts", {
   one <- classify(thinking = 6)
   expect_null(one$between)
   expect_type(one$thinking, "character")
-  expect_named(classify(thinking = FALSE), names(classes)[1:7])
+  expect_named(classify(thinking = FALSE), columns)
   fitted <- calibrated(classes, calibrate_batch(classes))
   chosen <- cbind(c(1, 3), as.integer(fitted$label)[c(1, 3)])
   expect_identical(fitted$between[c(1, 3)], unname(spread[chosen]))
@@ -175,20 +147,12 @@ test_that("labels are scored after several thoughts", {
 
 test_that("continuations have the thought before them", {
   context <- local_model_context()
-  scores <- score_parallel(
-    context,
-    c("Is a whale a fish?", NA),
-    list(c("yes", "no"), "no"),
-    chat = TRUE,
-    template = template_that_thinks,
-    thinking = thinking(6),
-    verbosity = -1L
-  )
+  score <- with_template(score_parallel, context, c("Is a whale a fish?", NA))
+  scores <- score(list(c("yes", "no"), "no"), thinking = thinking(6))
   expect_identical(scores$prompt, c(1L, 1L, 2L))
-  expect_identical(is.na(scores$thinking), c(FALSE, FALSE, TRUE))
+  expect_missing(scores, 3L)
   expect_identical(scores$thinking[[1]], scores$thinking[[2]])
-  expect_identical(is.na(scores$n_thinking_tokens), c(FALSE, FALSE, TRUE))
-  expect_identical(scores$thinking_complete, c(FALSE, FALSE, NA))
+  expect_false(any(scores$thinking_complete, na.rm = TRUE))
 })
 
 test_that("texts are coded after thoughts, with the options of a chat", {
@@ -207,12 +171,12 @@ test_that("texts are coded after thoughts, with the options of a chat", {
     text = c("The keeper saved it.", NA, "Parliament met.", "The keeper saved it.")
   )
   book <- codebook("Which topic?", c("Sports", "Politics"), system = "Be brief.")
-  code <- function(book, ...) {
+  code <- function(book, ..., in_context = context) {
     annotate_texts(
       data,
       text,
       book,
-      context,
+      in_context,
       chat = TRUE,
       template = template,
       variables = list(mood = "calm"),
@@ -222,11 +186,10 @@ test_that("texts are coded after thoughts, with the options of a chat", {
     )
   }
   coded <- code(book, thinking = 6, n_thoughts = 2, columns = "x_")
-  names <- c("between", "thinking", "n_thinking_tokens", "thinking_complete", "error")
-  expect_identical(utils::tail(names(coded), 5), paste0("x_", names))
-  expect_identical(is.na(coded$x_thinking), c(FALSE, TRUE, FALSE, FALSE))
-  expect_identical(is.na(coded$x_n_thinking_tokens), c(FALSE, TRUE, FALSE, FALSE))
-  expect_identical(coded$x_thinking_complete, c(FALSE, NA, FALSE, FALSE))
+  names <- paste0("x_", c("between", columns_of_thoughts, "error"))
+  expect_identical(utils::tail(names(coded), 5), names)
+  expect_missing(coded, 2L, names[2:4])
+  expect_false(any(coded$x_thinking_complete, na.rm = TRUE))
   expect_identical(coded$x_thinking[[1]], coded$x_thinking[[4]])
   expect_true(all(is.na(coded$x_error)))
   run <- attr(coded, "llamaherd")$run
@@ -238,45 +201,28 @@ test_that("texts are coded after thoughts, with the options of a chat", {
 
   schema <- type_object(thinking = type_boolean())
   fields <- code(codebook("A fish?", schema = schema), thinking = thinking(6))
-  expect_identical(
-    names(fields)[-(1:2)],
-    c("thinking", ".thinking", "n_thinking_tokens", "thinking_complete", "error")
-  )
+  columns <- c("thinking", ".thinking", columns_of_thoughts[-1], "error")
+  expect_identical(names(fields)[-(1:2)], columns)
   expect_type(fields$thinking, "logical")
   expect_type(fields$.thinking, "character")
   several <- codebook("Which?", c("a", "b"), type = "multiple")
   expect_type(code(several, thinking = 4)$n_thinking_tokens, "integer")
 
-  expect_message(
-    annotate_texts(
-      data,
-      text,
-      book,
-      context_create(model_load(llamaherd_example_model())),
-      chat = TRUE,
-      template = template,
-      merge_system = TRUE,
-      variables = list(mood = "calm")
-    ),
-    "`thinking = 256` lets it think"
-  )
+  fresh <- context_create(model_load(llamaherd_example_model()))
+  expect_message(code(book, in_context = fresh), "`thinking = 256` lets it think")
 })
 
 test_that("budgets of thinking are variants", {
   context <- local_model_context()
   data <- data.frame(text = c("The keeper saved it.", "Parliament met."))
   book <- codebook("Which topic?", c("Sports", "Politics"))
-  compare <- function(thinking, ...) {
-    robustness(
-      data,
-      text,
-      book,
-      context,
-      chat = TRUE,
-      template = template_that_thinks,
-      thinking = thinking,
-      ...
+  compare <- function(thinking, chat = TRUE, ...) {
+    fixed <- list(
+      chat = chat,
+      template = if (chat) template_that_thinks,
+      thinking = thinking
     )
+    rlang::inject(robustness(data, text, book, context, !!!fixed, ...))
   }
   found <- compare(list(FALSE, 4, thinking(8)))
   expect_identical(found$summary$variant, paste("thinking", c("off", "4", "8")))
@@ -293,10 +239,7 @@ test_that("budgets of thinking are variants", {
   expect_error(compare("on"), "thinking")
   expect_error(compare(list()), "nothing to compare")
   # The error occurs before any text is coded.
-  expect_error(
-    robustness(data, text, book, context, thinking = list(FALSE, 4)),
-    "needs `chat = TRUE`"
-  )
+  expect_error(compare(list(FALSE, 4), chat = FALSE), "needs `chat = TRUE`")
 })
 
 test_that("the date of chat templates can be fixed", {
@@ -317,17 +260,8 @@ test_that("the date of chat templates can be fixed", {
 
   journal <- withr::local_tempfile()
   n_journal <- function(day) {
-    answers <- with_chat_date(
-      day,
-      generate_parallel(
-        context,
-        c("a", "b"),
-        max_tokens = 2,
-        chat = TRUE,
-        template = dated,
-        journal = journal
-      )
-    )
+    ask <- with_template(generate_parallel, context, c("a", "b"), template = dated)
+    answers <- with_chat_date(day, ask(max_tokens = 2, journal = journal))
     attr(answers, "stats")$n_journal
   }
   expect_identical(n_journal("2026-01-31"), 0)
