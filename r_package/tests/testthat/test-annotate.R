@@ -1,10 +1,13 @@
 book_of <- function(...) codebook("Which?", c(yes = "", n = ""), ...)
+coded_of <- function(context, data = data_of(), ...) {
+  annotate_texts(data, text, book_of(), context, ..., verbosity = -1)
+}
 texts <- c("x", NA, "fail {it} did", "y")
 data_of <- function(make = data.frame) make(id = c(3, 1, 2, 9), text = texts)
 
 test_that("columns are added, and all else stays", {
   context <- local_context()
-  coded <- annotate_texts(data_of(), text, book_of(), context, verbosity = -1)
+  coded <- coded_of(context)
   expect_s3_class(coded, c("llamaherd_coded", "data.frame"), exact = TRUE)
   new <- c("label", "prob", "margin", "entropy", "coverage", "p_yes", "p_n", "error")
   expect_named(coded, c("id", "text", new))
@@ -25,16 +28,16 @@ test_that("columns are added, and all else stays", {
 
 test_that("texts may be an expression, a name, or a factor", {
   context <- local_context()
-  arrives <- function(text, data = data.frame(a = c("x", NA), b = c("y", "z"))) {
+  arrives <- function(sent, text, data = data.frame(a = c("x", NA), b = c("y", "z"))) {
     annotate_texts(data, {{ text }}, book_of(), context, verbosity = -1)
-    the$module$seen("annotate_start")
+    expect_seen("annotate_start", sent)
   }
-  expect_match(arrives(a), "['x', None]", fixed = TRUE)
-  expect_match(arrives("b"), "['y', 'z']", fixed = TRUE)
-  expect_match(arrives(paste(b, "!")), "['y !', 'z !']", fixed = TRUE)
-  expect_match(arrives(.data$b), "['y', 'z']", fixed = TRUE)
-  expect_match(arrives(a, data.frame(a = factor("q"))), "['q']", fixed = TRUE)
-  expect_match(arrives(a, data.frame(a = NA)), "[None]", fixed = TRUE)
+  arrives("['x', None]", a)
+  arrives("['y', 'z']", "b")
+  arrives("['y !', 'z !']", paste(b, "!"))
+  arrives("['y', 'z']", .data$b)
+  arrives("['q']", a, data.frame(a = factor("q")))
+  arrives("[None]", a, data.frame(a = NA))
 })
 
 test_that("settings arrive", {
@@ -49,13 +52,17 @@ test_that("settings arrive", {
     part_tokens = 9,
     journal = TRUE,
     seed = 4e9,
-    chat = TRUE
+    chat = TRUE,
+    until = 60,
+    embeddings = "e.gguf",
+    unsure = 0.2
   )
   expect_seen(
     "annotate_start",
     "'calibrate': 'batch'",
     "'split': 'mean', 'part_tokens': 9, 'journal': True",
     "'seed': 4000000000.0",
+    "'until': 60, 'embeddings': 'e.gguf', 'unsure': 0.2",
     "'chat': True",
     "'versions': {'R': '"
   )
@@ -81,27 +88,34 @@ test_that("columns have the names that are wanted", {
 test_that("no rows, and all kinds of labels", {
   context <- local_context()
   none <- annotate_texts(data_of()[0, ], text, book_of(), context)
-  some <- annotate_texts(data_of(), text, book_of(), context, verbosity = -1)
+  some <- coded_of(context)
   expect_identical(lapply(none, class), lapply(some, class))
   expect_identical(nrow(none), 0L)
-  scale <- codebook("How?", c("lo", "hi"), type = "ordinal")
-  expect_true(is.ordered(annotate_texts(data.frame(t = "x"), t, scale, context)$label))
-  scale <- codebook("How much?", number_scale(-1, 1, 0.5))
-  made <- annotate_texts(data.frame(t = c("x", NA)), t, scale, context)
+  made_with <- \(...) {
+    annotate_texts(data.frame(t = c("x", NA)), t, codebook(...), context)
+  }
+  made <- made_with("How?", c("lo", "hi"), type = "ordinal")
+  expect_true(is.ordered(made$label))
+  made <- made_with("How much?", number_scale(-1, 1, 0.5))
   expect_identical(made$label, c(-1, NA))
-  expect_named(
-    made,
-    c("t", "label", "mean", "sd", "prob", "margin", "entropy", "coverage", "error")
+  columns <- c(
+    "t",
+    "label",
+    "mean",
+    "sd",
+    "prob",
+    "margin",
+    "entropy",
+    "coverage",
+    "error"
   )
-  likert <- codebook("How?", 2:5, type = "ordinal")
-  made <- annotate_texts(data.frame(t = c("x", NA)), t, likert, context)
+  expect_named(made, columns)
+  made <- made_with("How?", 2:5, type = "ordinal")
   expect_identical(made$label, c(2L, NA))
-  several <- codebook("Which?", c("a", "b"), type = "multiple")
-  made <- annotate_texts(data.frame(t = "x"), t, several, context)
-  expect_identical(made$label, "a")
+  made <- made_with("Which?", c("a", "b"), type = "multiple")
+  expect_identical(made$label, c("a", NA))
   expect_named(made, c("t", "label", "coverage", "p_a", "p_b", "error"))
-  fields <- codebook("What?", schema = type_object(a = type_integer()))
-  made <- annotate_texts(data.frame(t = c("x", NA)), t, fields, context)
+  made <- made_with("What?", schema = type_object(a = type_integer()))
   expect_named(made, c("t", "a", "error"))
   expect_identical(made$a, c(1L, NA))
 })
@@ -111,7 +125,7 @@ test_that("tibbles and groups stay, and verbs keep or drop what was coded", {
   skip_if_not_installed("tibble")
   context <- local_context()
   data <- dplyr::group_by(data_of(tibble::tibble), id)
-  coded <- annotate_texts(data, text, book_of(), context, verbosity = -1)
+  coded <- coded_of(context, data)
   expect_s3_class(
     coded,
     c("llamaherd_coded", "grouped_df", "tbl_df", "tbl", "data.frame"),
@@ -119,13 +133,17 @@ test_that("tibbles and groups stay, and verbs keep or drop what was coded", {
   )
   expect_identical(dplyr::group_vars(coded), "id")
   coded <- dplyr::ungroup(coded)
-  is_coded <- function(x) inherits(x, "llamaherd_coded")
-  expect_true(is_coded(coded))
-  expect_true(is_coded(dplyr::filter(coded, id > 2)))
-  expect_true(is_coded(dplyr::mutate(coded, z = 1)))
-  expect_true(is_coded(dplyr::arrange(coded, id)))
-  expect_true(is_coded(dplyr::group_by(coded, id)))
-  expect_true(is_coded(coded[1:2, ]))
+  kept <- list(
+    coded,
+    dplyr::filter(coded, id > 2),
+    dplyr::mutate(coded, z = 1),
+    dplyr::arrange(coded, id),
+    dplyr::group_by(coded, id),
+    coded[1:2, ]
+  )
+  for (data in kept) {
+    expect_s3_class(data, "llamaherd_coded")
+  }
   few <- dplyr::select(coded, text, label, p_n)
   expect_identical(attr(few, "llamaherd")$probs, c(n = "p_n"))
   gone <- list(
@@ -137,18 +155,18 @@ test_that("tibbles and groups stay, and verbs keep or drop what was coded", {
     as.data.frame(coded)
   )
   for (each in gone) {
-    expect_false(is_coded(each))
+    expect_false(inherits(each, "llamaherd_coded"))
     expect_null(attr(each, "llamaherd"))
   }
   expect_type(coded[["label"]], "integer")
   expect_identical(nrow(rbind(coded, coded)), 8L)
-  again <- annotate_texts(coded, text, book_of(), context, columns = "b_", verbosity = -1)
+  again <- coded_of(context, coded, columns = "b_")
   expect_identical(attr(again, "llamaherd")$label, "b_label")
 })
 
 test_that("rows of another run, and edited ones, are not taken for coded", {
   context <- local_context()
-  coded <- annotate_texts(data_of(), text, book_of(), context, verbosity = -1)
+  coded <- coded_of(context)
   other <- annotate_texts(data.frame(id = 5, text = "z"), text, book_of(), context)
   plain <- function(x) {
     expect_warning(data <- x, class = "llamaherd_warning_record")
@@ -185,7 +203,7 @@ test_that("the record stays with coded rows in all verbs, and leaves with other 
   data <- data_of()
   data$text[[2]] <- "z"
   data$party <- c("A", "B", "A", "B")
-  coded <- annotate_texts(data, text, book_of(), context, verbosity = -1)
+  coded <- coded_of(context, data)
   pieces <- split(coded, coded$party)
   kept <- list(
     cbind(coded, z = 1),
@@ -247,11 +265,7 @@ test_that("the record stays with coded rows in all verbs, and leaves with other 
     expect_false(inherits(data, "llamaherd_coded"))
     expect_error(report(data, tempfile(fileext = ".html")), "no record")
   }
-  for (call in list(
-    quote(data.matrix(coded)),
-    quote(format(coded)),
-    quote(unique(coded))
-  )) {
+  for (call in expression(data.matrix(coded), format(coded), unique(coded))) {
     expect_no_warning(eval(call))
   }
 })
@@ -266,17 +280,14 @@ test_that("rows that the record does not know are refused, however they were add
   more <- rbind(coded, data.frame(text = "new", label = "x", human = "x"))
   class(more) <- c("llamaherd_coded", "data.frame")
   attr(more, "llamaherd") <- record
-  uses <- list(
-    \() validate(more, "human"),
-    \() estimate(more, "human", prob = "simple"),
-    \() gold_sample(more, 2),
-    \() plot(more),
-    \() report(more, tempfile(fileext = ".html")),
-    \() recalibrate(more, "human", prob = "simple")
+  expect_errors(
+    "^Row 4 of `" = validate(more, "human"),
+    "^Row 4 of `" = estimate(more, "human", prob = "simple"),
+    "^Row 4 of `" = gold_sample(more, 2),
+    "^Row 4 of `" = plot(more),
+    "^Row 4 of `" = report(more, tempfile(fileext = ".html")),
+    "^Row 4 of `" = recalibrate(more, "human", prob = "simple")
   )
-  for (use in uses) {
-    expect_error(use(), "^Row 4 of `", class = "llamaherd_error_argument")
-  }
 })
 
 test_that("data without their record are refused where the record would change a result", {
@@ -296,7 +307,7 @@ test_that("data without their record are refused where the record would change a
 
 test_that("what the columns are is known by their new names", {
   context <- local_context()
-  coded <- annotate_texts(data_of(), text, book_of(), context, verbosity = -1)
+  coded <- coded_of(context)
   names(coded)[names(coded) == "label"] <- "topic"
   expect_s3_class(coded, "llamaherd_coded")
   expect_identical(attr(coded, "llamaherd")$label, "topic")
@@ -366,9 +377,8 @@ test_that("coded data print", {
 test_that("failures are one warning, or an error with what was coded", {
   context <- local_context()
   expect_page(invisible(annotate_texts(data_of(), text, book_of(), context)))
-  condition <- rlang::catch_cnd(
-    annotate_texts(data_of(), text, book_of(), context, on_error = "stop")
-  )
+  stopped <- quote(annotate_texts(data_of(), text, book_of(), context, on_error = "stop"))
+  condition <- rlang::catch_cnd(eval(stopped))
   expect_s3_class(condition, "llamaherd_error_generation")
   expect_s3_class(condition$results, "llamaherd_coded")
   expect_match(conditionMessage(condition), "Row 3 failed: {it} did", fixed = TRUE)
@@ -437,7 +447,7 @@ test_that("variants are compared", {
 test_that("variants start from how labels were made", {
   context <- local_model_context()
   other <- codebook("Other?", c("yes", "n"))
-  coded <- annotate_texts(data_of(), text, book_of(), context, verbosity = -1)
+  coded <- coded_of(context)
   found <- robustness(coded, codebooks = other, contexts = context)
   expect_identical(found$summary$variant, c("codebook coded", "codebook 1"))
   expect_seen("call_start", "'run': '{\"started\"")
@@ -450,23 +460,19 @@ test_that("variants start from how labels were made", {
   for (plain in others) {
     expect_identical(plain$summary$variant, c("codebook 1", "codebook 2"))
   }
-  expect_error(
-    robustness(data_of(), codebooks = books, contexts = context),
-    "`text` must"
+  expect_errors(
+    "`text` must" = robustness(data_of(), codebooks = books, contexts = context),
+    "`contexts` must" = robustness(coded, codebooks = books)
   )
-  expect_error(robustness(coded, codebooks = books), "`contexts` must")
 })
 
 test_that("labels that say little are noted", {
   context <- local_context()
   data <- data.frame(text = sprintf("t%d", 1:20))
-  expect_message(
-    annotate_texts(data, text, book_of(), context),
-    "all {alike}",
-    fixed = TRUE
-  )
-  expect_no_message(annotate_texts(data[1:19, , drop = FALSE], text, book_of(), context))
-  expect_no_message(annotate_texts(data, text, book_of(), context, verbosity = -1))
+  coded <- \(data, ...) annotate_texts(data, text, book_of(), context, ...)
+  expect_message(coded(data), "all {alike}", fixed = TRUE)
+  expect_no_message(coded(data[1:19, , drop = FALSE]))
+  expect_no_message(coded(data, verbosity = -1))
 })
 
 test_that("each variant has an estimate by the same codes", {
@@ -527,19 +533,12 @@ test_that("hints lead to what was meant", {
   )
 })
 
-test_that("settings of steps arrive", {
-  context <- local_context()
-  data <- data.frame(t = "x")
-  book <- codebook("Which?", c("yes", "n"))
-  annotate_texts(data, t, book, context, until = 60, embeddings = "e.gguf", unsure = 0.2)
-  expect_seen("annotate_start", "'until': 60, 'embeddings': 'e.gguf', 'unsure': 0.2")
-})
-
 test_that("the print names the steps", {
   run <- list(steps = list(methods = "m labelled 60 texts."))
   coding <- list(label = "label", text = "text", run = run, columns = c(label = "label"))
+  coded <- data.frame(text = "a", label = factor("x"))
   coded <- structure(
-    data.frame(text = "a", label = factor("x")),
+    coded,
     class = c("llamaherd_coded", "data.frame"),
     llamaherd = coding
   )

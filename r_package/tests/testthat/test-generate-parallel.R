@@ -22,18 +22,13 @@ test_that("no prompts have no answers", {
 
 test_that("chat prompts are what users say", {
   context <- local_context()
-  answers <- generate_parallel(
-    context,
-    c(a = "x", b = NA, c = "y"),
-    chat = TRUE,
-    system = "Be brief.",
-    verbosity = -1
-  )
+  say <- \(...) generate_parallel(context, ..., chat = TRUE, verbosity = -1)
+  answers <- say(c(a = "x", b = NA, c = "y"), system = "Be brief.")
   expect_identical(plain(answers), c(a = "x!", b = NA, c = "y!"))
   expect_seen("model_start", "['x', None, 'y']", "'chat': True, 'system': 'Be brief.'")
   talk <- list(list(role = "user", content = "x"))
   for (prompts in list(list("a", talk), list(factor("a"), as.data.frame(talk[[1]])))) {
-    generate_parallel(context, prompts, chat = TRUE, verbosity = -1)
+    say(prompts)
     expect_seen(
       "model_start",
       "['a', [{'role': 'user', 'content': 'x'}]]",
@@ -52,30 +47,22 @@ test_that("chat prompts are what users say", {
   })
 })
 
-test_that("a vector of length 1 stays one", {
+test_that("prompts may be one, a factor, or a list of strings and token ids", {
   context <- local_context()
-  expect_identical(plain(generate_parallel(context, "x")), "x!")
+  answers_of <- \(prompts) plain(generate_parallel(context, prompts))
+  expect_identical(answers_of("x"), "x!")
   expect_seen("model_start", "['x']")
-})
-
-test_that("prompts may be a factor, or a list of strings and token ids", {
-  context <- local_context()
+  expect_identical(answers_of(factor(c("b", "a"))), c("b!", "a!"))
   expect_identical(
-    plain(generate_parallel(context, factor(c("b", "a")))),
-    c("b!", "a!")
+    answers_of(list(a = "x", b = 1:3, c = 7)),
+    c(a = "x!", b = "6", c = "7")
   )
-  answers <- generate_parallel(context, list(a = "x", b = 1:3, c = 7))
-  expect_identical(plain(answers), c(a = "x!", b = "6", c = "7"))
   expect_seen("model_start", "['x', [1, 2, 3], [7]]")
 })
 
 test_that("NA gives NA, and no prompt 'NA'", {
   context <- local_context()
-  prompts <- list(
-    c(a = "x", b = NA),
-    list(a = "x", b = NA),
-    list(a = "x", b = NULL)
-  )
+  prompts <- list(c(a = "x", b = NA), list(a = "x", b = NA), list(a = "x", b = NULL))
   for (input in prompts) {
     expect_warning(
       answers <- generate_parallel(context, input),
@@ -125,13 +112,14 @@ test_that("encodings arrive as UTF-8", {
       "`stop[2]` must be valid text",
       fixed = TRUE
     )
-    expect_error(
-      generate_parallel(context, "x", chat = TRUE, system = text),
-      "`system` must be valid text"
-    )
-    expect_error(
-      generate_parallel(context, "x", journal = text),
-      "`journal` must be valid text"
+    expect_errors(
+      "`system` must be valid text" = generate_parallel(
+        context,
+        "x",
+        chat = TRUE,
+        system = text
+      ),
+      "`journal` must be valid text" = generate_parallel(context, "x", journal = text)
     )
   }
 })
@@ -174,19 +162,9 @@ test_that("settings arrive with Python's types", {
 
 test_that("settings may have one value per prompt", {
   context <- local_context()
-  generate_parallel(
-    context,
-    c("x", "y"),
-    max_tokens = c(5, 6),
-    temperature = c(0, 0.5)
-  )
-  seen <- the$module$seen("model_start")
-  expect_match(
-    seen,
-    "'each': {'max_tokens': [5, 6], 'temperature': [0, 0.5]}",
-    fixed = TRUE
-  )
-  expect_no_match(seen, "'max_tokens': None")
+  generate_parallel(context, c("x", "y"), max_tokens = c(5, 6), temperature = c(0, 0.5))
+  expect_seen("model_start", "'each': {'max_tokens': [5, 6], 'temperature': [0, 0.5]}")
+  expect_no_match(the$module$seen("model_start"), "'max_tokens': None")
 })
 
 test_that("choices arrive as lists of texts", {
@@ -219,28 +197,16 @@ test_that("what is cut off under a grammar or choices is told once", {
       invokeRestart("muffleWarning")
     }
   )
-  expect_setequal(
-    classes,
-    c("llamaherd_warning_incomplete", "llamaherd_warning_failed")
-  )
-  expect_warning(
-    generate_parallel(context, prompts[3], regex = "s.*"),
-    class = "llamaherd_warning_incomplete"
-  )
+  told <- paste0("llamaherd_warning_", c("incomplete", "failed"))
+  expect_setequal(classes, told)
+  expect_warning(generate_parallel(context, prompts[3], regex = "s.*"), class = told[[1]])
   # Without them, a message tells of it instead of a warning.
-  messages <- capture_messages(expect_no_warning(generate_parallel(
-    context,
-    prompts[1:3]
-  )))
+  call <- quote(generate_parallel(context, prompts[1:3]))
+  messages <- capture_messages(expect_no_warning(eval(call)))
   expect_length(messages, 1)
   expect_match(messages, "2 of 3 answers ended at `max_tokens`", fixed = TRUE)
-  expect_silent(
-    generate_parallel(context, prompts[2:3], choices = "a", verbosity = -1)
-  )
-  expect_warning(
-    generate(context, "raw sp", choices = "sport"),
-    class = "llamaherd_warning_incomplete"
-  )
+  expect_silent(generate_parallel(context, prompts[2:3], choices = "a", verbosity = -1))
+  expect_warning(generate(context, "raw sp", choices = "sport"), class = told[[1]])
 })
 
 test_that("failures are NA with one warning", {
@@ -256,22 +222,15 @@ test_that("failures are NA with one warning", {
 test_that("on_error = 'stop' is an error that has the results", {
   context <- local_context()
   prompts <- c("x", "fail badly")
-  expect_refused(generate_parallel(context, prompts, on_error = "stop"))
-  condition <- rlang::catch_cnd(generate_parallel(
-    context,
-    prompts,
-    on_error = "stop"
-  ))
+  condition <- rlang::catch_cnd(generate_parallel(context, prompts, on_error = "stop"))
   expect_s3_class(condition, c("llamaherd_error_generation", "llamaherd_error"))
   expect_identical(plain(condition$results), c("x!", NA))
 })
 
 test_that("hashes are SHA-256 of the UTF-8 bytes", {
   context <- local_context()
-  answers <- suppressWarnings(generate_parallel(
-    context,
-    list("raw abc", NA, c(1, 2))
-  ))
+  prompts <- list("raw abc", NA, c(1, 2))
+  answers <- suppressWarnings(generate_parallel(context, prompts))
   hashes <- attr(answers, "hashes")
   sha256_of_abc <- "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"
   expect_identical(hashes$output[[1]], sha256_of_abc)
@@ -291,25 +250,16 @@ test_that("clean removes markers and white space", {
     e = NA
   )
   answers <- suppressWarnings(generate_parallel(context, prompts, clean = TRUE))
-  expect_identical(
-    plain(answers),
-    c(a = "Yes", b = "No", c = "a", d = "1 < 2 | 3 > 2", e = NA)
-  )
+  cleaned <- c(a = "Yes", b = "No", c = "a", d = "1 < 2 | 3 > 2", e = NA)
+  expect_identical(plain(answers), cleaned)
   expect_identical(attr(answers, "hashes")$output[[4]], sha256("1 < 2 | 3 > 2"))
 })
 
-test_that("verbosity 2 adds a line of statistics", {
+test_that("verbosity 2 adds a line of statistics, and progress can be shown", {
   context <- local_context()
   expect_page(answers <- generate_parallel(context, "x", verbosity = 2))
-})
-
-test_that("progress can be shown", {
-  context <- local_context()
   withr::local_options(cli.progress_show_after = 0)
-  expect_identical(
-    plain(generate_parallel(context, "x", progress = TRUE)),
-    "x!"
-  )
+  expect_identical(plain(generate_parallel(context, "x", progress = TRUE)), "x!")
 })
 
 test_that("the bar leaves room for the counts", {
@@ -338,17 +288,9 @@ test_that("wrong arguments are named with their values", {
     generate_parallel(context, "x", max_new_tokens = 3)
     generate_parallel(context, "x", mirostat = 1, mirostat = 2)
   })
-  condition <- rlang::catch_cnd(generate_parallel(context, 1))
-  expect_s3_class(condition, c("llamaherd_error_argument", "llamaherd_error"))
-})
-
-test_that("a closed context is an error of its own class", {
-  context <- local_context()
+  expect_errors(generate_parallel(context, 1))
   close(context)
-  expect_error(
-    generate_parallel(context, "x"),
-    class = "llamaherd_error_context"
-  )
+  expect_error(generate_parallel(context, "x"), class = "llamaherd_error_context")
 })
 
 test_that("a bar comes with the first state and goes at the end", {
