@@ -144,6 +144,7 @@ wrong_values <- list(
 )
 
 expect_arguments_named <- function(call, ..., env = parent.frame()) {
+  call <- substitute(call)
   kinds <- list(...)
   for (kind in names(kinds)) {
     for (arg in kinds[[kind]]) {

@@ -18,73 +18,66 @@ test_that("wrong values are named by functions for samples and statistics", {
   models <- data.frame(sample_id = rep(1:9, 2), model_id = rep(c("m", "n"), each = 9))
   models$label <- c("a", "b")
   expect_arguments_named(
-    quote(gold_size(width = 0.05)),
+    gold_size(width = 0.05),
     number = c("width", "share", "level", "accuracy", "kappa"),
     whole = "population",
     choice = "target"
   )
   expect_arguments_named(
-    quote(gold_size(compare = 0.05)),
+    gold_size(compare = 0.05),
     number = c("compare", "differ", "power"),
     whole = "candidates",
     choice = "measure"
   )
   expect_arguments_named(
-    quote(gold_sample(data, n = 20, text = "text", label = "label")),
+    gold_sample(data, n = 20, text = "text", label = "label"),
     number = "floor",
     whole = c("n", "seed"),
     flag = "several",
     choice = c("prob", "allocation")
   )
   expect_arguments_named(
-    quote(write_gold(gold, path = "h.csv")),
+    write_gold(gold, path = "h.csv"),
     text = "path",
     flag = c("blind", "shuffle", "bom", "overwrite", "uncoded", "spreadsheet"),
     choice = "delimiter"
   )
   expect_arguments_named(
-    quote(gold_split(coded)),
+    gold_split(coded),
     number = c("explore", "select", "evaluate"),
     whole = "seed"
   )
-  expect_arguments_named(quote(gold_part(parts)), choice = "part")
+  expect_arguments_named(gold_part(parts), choice = "part")
   expect_arguments_named(
-    quote(agreement(data$label, data$code)),
+    agreement(data$label, data$code),
     number = "level",
     choice = "scale"
   )
   expect_arguments_named(
-    quote(validate(data, "code")),
+    validate(data, "code"),
     number = "level",
     choice = "scale",
     flag = "several"
   )
   expect_arguments_named(
-    quote(estimate(data, "code", prob = "simple", outcome = "a")),
+    estimate(data, "code", prob = "simple", outcome = "a"),
     number = "level",
     choice = c("target", "simultaneous", "methods"),
     flag = "several"
   )
+  expect_arguments_named(coverage_curve(data$prob, data$prob > 0.6), number = "level")
   expect_arguments_named(
-    quote(coverage_curve(data$prob, data$prob > 0.6)),
-    number = "level"
-  )
-  expect_arguments_named(
-    quote(texts_for_people(curve, accuracy = 0.9, prob = data$prob)),
+    texts_for_people(curve, accuracy = 0.9, prob = data$prob),
     number = "accuracy",
     flag = "sure"
   )
   expect_arguments_named(
-    quote(recalibrate(
-      transform(data, p_a = prob, p_b = 1 - prob),
-      "code",
-      prob = "simple"
-    )),
+    recalibrate(transform(data, p_a = prob, p_b = 1 - prob), "code", prob = "simple"),
     number = "level",
     whole = c("n_folds", "seed")
   )
-  expect_arguments_named(quote(intercoder_reliability(models)), choice = "method")
-  expect_arguments_named(quote(compute_confusion_matrices(models)), flag = "pairwise")
+  expect_arguments_named(intercoder_reliability(models), choice = "method")
+  expect_arguments_named(compute_confusion_matrices(models), flag = "pairwise")
 })
 
 test_that("wrong values are named by functions for codebooks and files", {
@@ -94,60 +87,50 @@ test_that("wrong values are named by functions for codebooks and files", {
   file <- withr::local_tempfile(lines = "x")
   new <- withr::local_tempfile()
   expect_arguments_named(
-    quote(codebook("Is it?", c("a", "b"))),
+    codebook("Is it?", c("a", "b")),
     text = c("question", "text_role", "answer_role", "language", "system"),
     choice = "type"
   )
+  expect_arguments_named(codebook("Is it?", "a", type = "spans"), whole = "max_spans")
   expect_arguments_named(
-    quote(codebook("Is it?", "a", type = "spans")),
-    whole = "max_spans"
-  )
-  expect_arguments_named(
-    quote(write_codebook(book, path = "book.yaml")),
+    write_codebook(book, path = "book.yaml"),
     text = "path",
     flag = "overwrite"
   )
-  expect_arguments_named(quote(read_codebook(path = "book.yaml")), text = "path")
+  expect_arguments_named(read_codebook(path = "book.yaml"), text = "path")
   expect_arguments_named(
-    quote(number_scale(low = 0, high = 9)),
+    number_scale(low = 0, high = 9),
     number = c("low", "high", "step")
   )
+  expect_arguments_named(ready_codebook(name = "stance"), text = c("name", "target"))
+  expect_arguments_named(prompt_preview(book, text = "x"), text = "text", flag = "chat")
+  expect_arguments_named(llamaherd_models(), number = "memory_gb")
   expect_arguments_named(
-    quote(ready_codebook(name = "stance")),
-    text = c("name", "target")
-  )
-  expect_arguments_named(
-    quote(prompt_preview(book, text = "x")),
-    text = "text",
-    flag = "chat"
-  )
-  expect_arguments_named(quote(llamaherd_models()), number = "memory_gb")
-  expect_arguments_named(
-    quote(code_texts(text, book, "anna", path = new, browser = FALSE)),
+    code_texts(text, book, "anna", path = new, browser = FALSE),
     text = c("host", "path", "tie_coder"),
     whole = c("seed", "port"),
     flag = "keys"
   )
   expect_arguments_named(
-    quote(model_optimize(path = file)),
+    model_optimize(path = file),
     text = "path",
     number = "max_kl",
     whole = "n_threads"
   )
   expect_arguments_named(
-    quote(model_load(model_path = file)),
+    model_load(model_path = file),
     text = c("cache_dir", "hf_token", "model_path"),
     flag = c("check_memory", "optimize"),
     whole = "n_gpu_layers"
   )
-  expect_arguments_named(quote(journal_read(path = "x.sqlite")), text = "path")
-  expect_arguments_named(quote(list_cached_models()), text = "cache_dir")
-  expect_arguments_named(quote(reproduce(path = "x.html")), text = "path")
+  expect_arguments_named(journal_read(path = "x.sqlite"), text = "path")
+  expect_arguments_named(list_cached_models(), text = "cache_dir")
+  expect_arguments_named(reproduce(path = "x.html"), text = "path")
   expect_arguments_named(
-    quote(server_start(file)),
+    server_start(file),
     text = c("memory", "name"),
     flag = "stay",
     whole = c("port", "n_ctx", "n_seq_max", "n_threads", "n_gpu_layers")
   )
-  expect_arguments_named(quote(with_chat_date(date = "2026-01-31", 1)), text = "date")
+  expect_arguments_named(with_chat_date(date = "2026-01-31", 1), text = "date")
 })
