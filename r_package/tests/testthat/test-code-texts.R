@@ -3,34 +3,37 @@ visited <- function(requests, code) {
   visit <- function(link) {
     where <- regmatches(link, regexec("^http://([^/#]+)/.*#(.*)$", link))[[1]]
     script <- tempfile(fileext = ".py")
-    writeLines(
-      c(
-        "import json, sys",
-        "from http.client import HTTPConnection",
-        "for path, headers, body in json.loads(sys.argv[2]):",
-        "    http = HTTPConnection(sys.argv[1], timeout=120)",
-        "    headers['content-type'] = 'application/json'",
-        "    http.request('POST', path, json.dumps(body), headers)",
-        "    http.getresponse().read()"
-      ),
-      script
+    lines <- c(
+      "import json, sys",
+      "from http.client import HTTPConnection",
+      "for path, headers, body in json.loads(sys.argv[2]):",
+      "    http = HTTPConnection(sys.argv[1], timeout=120)",
+      "    headers['content-type'] = 'application/json'",
+      "    http.request('POST', path, json.dumps(body), headers)",
+      "    http.getresponse().read()"
     )
-    stop <- list(
-      "/api/stop",
-      list(Authorization = paste("Bearer", where[[3]])),
-      list(a = 1)
-    )
+    writeLines(lines, script)
+    owner <- list(Authorization = paste("Bearer", where[[3]]))
+    stop <- list("/api/stop", owner, list(a = 1))
     all <- jsonlite::toJSON(c(requests, list(stop)), auto_unbox = TRUE)
     python <- reticulate::py_config()$python
     # The call must not block R, because Python's threads run only while R waits in Python.
-    system2(
-      python,
-      c(shQuote(script), where[[2]], shQuote(all)),
-      stdout = FALSE,
-      wait = FALSE
-    )
+    arguments <- c(shQuote(script), where[[2]], shQuote(all))
+    system2(python, arguments, stdout = FALSE, wait = FALSE)
   }
   withr::with_options(list(browser = visit), suppressMessages(code))
+}
+
+# Returns what code_texts() returns after these codes were given on its page; `output` is the
+# attribute with what it printed.
+coded_on_page <- function(codes, ..., path = tempfile(fileext = ".sqlite")) {
+  output <- capture.output(
+    found <- visited(
+      codes,
+      code_texts(..., coders = c("anna", "ben"), path = path, port = 0, browser = TRUE)
+    )
+  )
+  structure(found, output = output)
 }
 
 as_coder <- function(coder, i, value, note = "") {
@@ -43,55 +46,34 @@ test_that("codes of a data frame are its columns", {
   topics <- codebook("Topic?", c(Sports = "Matches.", Money = ""))
   path <- withr::local_tempfile(fileext = ".sqlite")
   code <- list(as_coder("anna", 1, "Money"), as_coder("ben", 0, "Sports", "Gr\u00fcn?"))
-  output <- capture.output(
-    found <- visited(
-      code,
-      code_texts(news, topics, c("anna", "ben"), path = path, port = 0, browser = TRUE)
-    )
-  )
-  expect_match(output, "http://127.0.0.1:.*/owner#", all = FALSE)
+  found <- coded_on_page(code, news, topics, path = path)
+  expect_match(attr(found, "output"), "http://127.0.0.1:.*/owner#", all = FALSE)
   expect_named(found, c("text", "anna", "ben"))
   expect_identical(found$anna, c(NA, "Money", NA))
   expect_identical(found$ben, c("Sports", NA, NA))
-  expect_identical(
-    attr(found, "notes"),
-    data.frame(coder = "ben", id = "1", note = "Gr\u00fcn?")
-  )
+  notes <- data.frame(coder = "ben", id = "1", note = "Gr\u00fcn?")
+  expect_identical(attr(found, "notes"), notes)
   expect_true(file.exists(path))
-  expect_error(
-    code_texts(news, topics, "text", path = path),
-    "coders",
-    class = "llamaherd_error_argument"
+  expect_errors(
+    "coders" = code_texts(news, topics, "text", path = path),
+    code_texts(3),
+    code_texts(news, "topics"),
+    code_texts(news, topics, hosts = "")
   )
-  expect_error(code_texts(3), class = "llamaherd_error_argument")
-  expect_error(code_texts(news, "topics"), class = "llamaherd_error_argument")
-  expect_error(code_texts(news, topics, hosts = ""), class = "llamaherd_error_argument")
 })
 
 test_that("a gold sample and passages get their codes", {
   local_real()
   data <- data.frame(text = sprintf("Text %d.", 1:9), label = rep(c("a", "b", "c"), 3))
   gold <- gold_sample(data, 4, text = text, label = label, seed = 1)
-  path <- withr::local_tempfile(fileext = ".sqlite")
-  capture.output(
-    found <- visited(
-      list(as_coder("anna", 2, "b")),
-      code_texts(gold, coders = c("anna", "ben"), path = path, port = 0, browser = TRUE)
-    )
-  )
+  found <- coded_on_page(list(as_coder("anna", 2, "b")), gold)
   expect_s3_class(found, "llamaherd_gold")
   expect_identical(found$codes$anna, c(NA, NA, "b", NA))
   expect_identical(found$ids, gold$ids)
   expect_identical(dim(attr(found, "notes")), c(0L, 3L))
   who <- codebook("Who?", c(actor = ""), type = "spans")
   span <- list(list(start = 0, end = 4, label = "actor"))
-  path <- withr::local_tempfile(fileext = ".sqlite")
-  capture.output(
-    found <- visited(
-      list(as_coder("anna", 0, span)),
-      code_texts(data, who, c("anna", "ben"), path = path, port = 0, browser = TRUE)
-    )
-  )
+  found <- coded_on_page(list(as_coder("anna", 0, span)), data, who)
   expect_s3_class(found, "llamaherd_spans")
   expect_identical(found$quote, "Text")
   expect_identical(c(found$start, found$end), c(1L, 4L))
@@ -107,31 +89,12 @@ test_that("a codebook with fields gives a gold sample, or columns, for each fiel
   data <- data.frame(text = sprintf("Text %d.", 1:9), topic = rep(c("a", "b", "c"), 3))
   gold <- gold_sample(data, 4, text = text, label = topic, seed = 1)
   code <- list(as_coder("anna", 2, list(topic = "b", anger = 3)))
-  path <- withr::local_tempfile(fileext = ".sqlite")
-  capture.output(
-    found <- visited(
-      code,
-      code_texts(gold, book, c("anna", "ben"), path = path, port = 0, browser = TRUE)
-    )
-  )
+  found <- coded_on_page(code, gold, book)
   expect_named(found, c("topic", "anger"))
   expect_s3_class(found$topic, "llamaherd_gold")
   expect_identical(found$topic$codes$anna, c(NA, NA, "b", NA))
   expect_identical(found$anger$codes$anna, c(NA, NA, "3", NA))
-  path <- withr::local_tempfile(fileext = ".sqlite")
-  capture.output(
-    found <- visited(
-      code,
-      code_texts(
-        data["text"],
-        book,
-        c("anna", "ben"),
-        path = path,
-        port = 0,
-        browser = TRUE
-      )
-    )
-  )
+  found <- coded_on_page(code, data["text"], book)
   expect_named(found, c("text", "topic.anna", "topic.ben", "anger.anna", "anger.ben"))
   expect_identical(found$anger.anna[1:3], c(NA, NA, "3"))
 })

@@ -17,17 +17,9 @@ test_that("labels, probabilities and how they came about arrive", {
   expect_identical(sent[[1]]$names, list("yes", "n"))
   expect_equal(sent[[1]]$probs[[1]], list(0.5, coded$p_n[[1]]))
   expect_identical(sent[[1]]$run, attr(coded, "llamaherd")$run_json)
-  expect_identical(
-    sent[[2]],
-    list(
-      validation = NULL,
-      estimates = NULL,
-      robustness = NULL,
-      evaluation = NULL,
-      texts = FALSE,
-      n_examples = 3L
-    )
-  )
+  parts <- c("validation", "estimates", "robustness", "evaluation")
+  none <- rlang::rep_named(parts, list(NULL))
+  expect_identical(sent[[2]], c(none, list(texts = FALSE, n_examples = 3L)))
 })
 
 test_that("rows may be left out, probabilities too", {
@@ -108,28 +100,22 @@ test_that("texts of an expression are in the report", {
   path <- withr::local_tempfile(fileext = ".html")
   report(coded[1, ], path)
   sent <- jsonlite::read_json(path)[[1]]
-  expect_identical(
-    sent[c("text", "texts")],
-    list(text = "coded_text", texts = list("a b"))
-  )
-  named <- annotate_texts(
-    data,
-    paste(title, body),
-    book(),
-    context,
-    columns = c(coded_text = "both"),
-    verbosity = -1
-  )
-  expect_identical(named$both, coded$coded_text)
-  without <- annotate_texts(
-    data,
-    paste(title, body),
-    book(),
-    context,
-    columns = c(coded_text = NA),
-    verbosity = -1
-  )
-  expect_refused(report(without, path))
+  expect_identical(sent$text, "coded_text")
+  expect_identical(sent$texts, list("a b"))
+  named <- \(name) {
+    columns <- c(coded_text = name)
+    book <- book()
+    annotate_texts(
+      data,
+      paste(title, body),
+      book,
+      context,
+      columns = columns,
+      verbosity = -1
+    )
+  }
+  expect_identical(named("both")$both, coded$coded_text)
+  expect_refused(report(named(NA), path))
 })
 
 test_that("what reproduce() is given arrives, and texts go along", {
@@ -152,10 +138,13 @@ test_that("what reproduce() is given arrives, and texts go along", {
 
 test_that("results of validate_spans() are refused with advice", {
   found <- structure(list(), class = c("llamaherd_span_validation", "data.frame"))
-  expect_error(
-    parts_for_report(found, NULL, NULL, NULL),
-    "must be the result of validate\\(\\).*print\\(\\) or plot\\(\\)",
-    class = "llamaherd_error_argument"
+  expect_errors(
+    "must be the result of validate\\(\\).*print\\(\\) or plot\\(\\)" = parts_for_report(
+      found,
+      NULL,
+      NULL,
+      NULL
+    )
   )
 })
 
@@ -168,19 +157,14 @@ test_that("a methods paragraph is asked for with all parts", {
   expect_error(methods_text(coded, 3), "`validation`", class = "llamaherd_error_argument")
   expect_error(methods_text("none.html"), "`x`", class = "llamaherd_error_argument")
   parts <- parts_for_report(NULL, NULL, NULL, NULL)
-  names <- c("validation", "estimates", "robustness", "evaluation")
-  expect_named(parts, names)
+  expect_named(parts, c("validation", "estimates", "robustness", "evaluation"))
 })
 
 test_that("results of an earlier version are refused", {
   for (class in c("validation", "robustness", "evaluation")) {
     old <- structure(list(n = 9L), class = paste0("llamaherd_", class))
-    given <- list(
-      validation = NULL,
-      estimates = NULL,
-      robustness = NULL,
-      evaluation = NULL
-    )
+    given <- rlang::rep_named(c("validation", "estimates", "robustness"), list(NULL))
+    given["evaluation"] <- list(NULL)
     given[[class]] <- old
     expect_error(do.call(parts_for_report, given), "computed by an earlier version")
   }

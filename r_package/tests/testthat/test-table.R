@@ -18,17 +18,13 @@ test_that("answers with a schema are a data frame", {
     answers
   })
   expect_s3_class(answers, c("llamaherd_table", "data.frame"), exact = TRUE)
-  expect_identical(
-    answers$label,
-    factor(c("bad", NA, NA, "good"), levels = c("good", "bad"))
-  )
+  labels <- factor(c("bad", NA, NA, "good"), levels = c("good", "bad"))
+  expect_identical(answers$label, labels)
   expect_identical(answers$score, c(3L, NA, NA, 4L))
   expect_identical(answers$author, data.frame(name = c("A", NA, NA, "D")))
   expect_identical(rownames(answers), names(prompts))
-  expect_identical(
-    attr(answers, "errors"),
-    c(NA, "because {it} did", "the prompt is NA", NA)
-  )
+  errors <- c(NA, "because {it} did", "the prompt is NA", NA)
+  expect_identical(attr(answers, "errors"), errors)
   expect_identical(attr(answers, "finish_reason"), c("stop", "error", "error", "stop"))
   expect_match(attr(answers, "text")[[1]], '^[{]"label"')
   expect_s3_class(attr(answers, "stats"), "llamaherd_stats")
@@ -39,13 +35,8 @@ test_that("answers with a schema are a data frame", {
 
 test_that("a table may have dotted names, no rows or one", {
   context <- local_context()
-  flat <- generate_parallel(
-    context,
-    prompts,
-    schema = schema,
-    dotted = TRUE,
-    verbosity = -1
-  )
+  ask <- \(...) generate_parallel(context, prompts, schema = schema, ...)
+  flat <- ask(dotted = TRUE, verbosity = -1)
   expect_named(flat, c("label", "score", "author.name"))
   none <- generate_parallel(context, character(), schema = schema)
   expect_identical(dim(none), c(0L, 3L))
@@ -53,13 +44,9 @@ test_that("a table may have dotted names, no rows or one", {
   expect_output(print(none), "0 of 0 prompts")
   one <- generate(context, prompts[["a"]], schema = schema, clean = TRUE)
   expect_identical(one$score, 3L)
-  expect_error(
-    generate(context, "fail", schema = schema),
-    class = "llamaherd_error_generation"
-  )
-  condition <- rlang::catch_cnd(
-    generate_parallel(context, prompts, schema = schema, on_error = "stop")
-  )
+  failed <- "llamaherd_error_generation"
+  expect_error(generate(context, "fail", schema = schema), class = failed)
+  condition <- rlang::catch_cnd(ask(on_error = "stop"))
   expect_s3_class(condition$results, "llamaherd_table")
 })
 
