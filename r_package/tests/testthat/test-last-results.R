@@ -1,13 +1,20 @@
 # Calls that end in another way than by returning: their results are kept, and no job is left.
 
 book <- \() codebook("Which?", c("yes", "no"))
-calls_on <- function(context) {
-  list(
+# Calls a test with each function that keeps results, its name, and no results kept before.
+each_call <- function(context, test, names = NULL) {
+  withr::defer(the$last_results <- NULL)
+  calls <- list(
     generate_parallel = \(texts) generate_parallel(context, texts, progress = FALSE),
     classify_parallel = \(texts) classify_parallel(context, texts, c("a", "b")),
     annotate_texts = \(texts) annotate_texts(data.frame(t = texts), t, book(), context),
     embed_parallel = \(texts) embed_parallel(context, texts)
   )
+  for (name in names %||% names(calls)) {
+    the$last_results <- NULL
+    test(calls[[name]], name)
+  }
+  expect_identical(the$module$n_left(), 0L)
 }
 n_kept <- function(name) {
   kept <- last_results()
@@ -24,55 +31,33 @@ local_nothing_kept <- function(env = parent.frame()) {
 }
 
 test_that("results survive a warning that becomes an error", {
-  calls <- calls_on(local_context())
-  local_nothing_kept()
-  for (name in names(calls)) {
-    withr::with_options(
-      list(warn = 2),
-      expect_error(calls[[name]](c("x", "fail it", "y")), "failed|not coded")
-    )
+  texts <- c("x", "fail it", "y")
+  each_call(local_context(), \(call, name) {
+    withr::with_options(list(warn = 2), expect_error(call(texts), "failed|not coded"))
     expect_identical(n_kept(name), 2L)
     the$last_results <- NULL
-    expect_identical(
-      tryCatch(calls[[name]](c("x", "fail it", "y")), warning = \(cnd) "left"),
-      "left"
-    )
+    expect_identical(tryCatch(call(texts), warning = \(cnd) "left"), "left")
     expect_identical(n_kept(name), 2L)
-  }
-  expect_identical(the$module$n_left(), 0L)
+  })
 })
 
 test_that("results survive an error and a jump while R waits", {
-  calls <- calls_on(local_context())
-  local_nothing_kept()
-  for (name in names(calls)) {
-    expect_identical(
-      tryCatch(calls[[name]](c("x", "full", "y")), message = \(cnd) "left"),
-      "left"
-    )
+  texts <- c("x", "full", "y")
+  late <- \(cnd) stop("reached elapsed time limit")
+  each_call(local_context(), \(call, name) {
+    expect_identical(tryCatch(call(texts), message = \(cnd) "left"), "left")
     expect_identical(n_kept(name), 1L)
     the$last_results <- NULL
-    expect_error(
-      withCallingHandlers(
-        calls[[name]](c("x", "full", "y")),
-        message = \(cnd) stop("reached elapsed time limit")
-      ),
-      "time limit"
-    )
+    expect_error(withCallingHandlers(call(texts), message = late), "time limit")
     expect_identical(n_kept(name), 1L)
-  }
-  expect_identical(the$module$n_left(), 0L)
+  })
 })
 
 test_that("results survive an error of the job", {
-  calls <- calls_on(local_context())
-  local_nothing_kept()
-  for (name in names(calls)) {
-    expect_error(calls[[name]](c("x", "y", "break", "z")), "the engine failed")
+  each_call(local_context(), \(call, name) {
+    expect_error(call(c("x", "y", "break", "z")), "the engine failed")
     expect_identical(n_kept(name), 2L)
-    the$last_results <- NULL
-  }
-  expect_identical(the$module$n_left(), 0L)
+  })
 })
 
 test_that("labels survive a data frame whose class refuses columns", {
@@ -120,50 +105,38 @@ test_that("the part that was running is kept beside the finished parts", {
 })
 
 test_that("a warning at the start ends the job, and a warning at the end loses nothing", {
-  calls <- calls_on(local_context())
-  local_nothing_kept()
-  for (name in names(calls)) {
-    withr::with_options(
-      list(warn = 2),
-      expect_error(calls[[name]](c("warn", "slow")), "it warns")
-    )
-    expect_identical(the$module$n_left(), 0L)
-    # Calling handlers see both warnings, and the call returns.
-    n_warnings <- 0L
-    withCallingHandlers(
-      calls[[name]](c("x", "warn")),
-      warning = function(cnd) {
-        n_warnings <<- n_warnings + 1L
-        tryInvokeRestart("muffleWarning")
+  # Returns how many warnings a call signals; the last of `n_muffled` and all before are muffled.
+  n_warnings <- function(call, n_muffled) {
+    n <- 0L
+    count <- function(cnd) {
+      n <<- n + 1L
+      if (n <= n_muffled) tryInvokeRestart("muffleWarning")
+    }
+    tryCatch(
+      withCallingHandlers(call(c("x", "warn")), warning = count),
+      warning = \(cnd) {
+        expect_gt(n, n_muffled)
       }
     )
-    expect_identical(n_warnings, 2L)
+    n
   }
-  # Only the warning at the end leaves the call.
-  left <- function(call) {
-    n <- 0L
-    tryCatch(
-      withCallingHandlers(call(c("x", "warn")), warning = function(cnd) {
-        n <<- n + 1L
-        if (n == 1L) tryInvokeRestart("muffleWarning")
-      }),
-      warning = \(cnd) "left"
-    )
-  }
-  for (name in names(calls)) {
+  each_call(local_context(), \(call, name) {
+    withr::with_options(list(warn = 2), expect_error(call(c("warn", "slow")), "it warns"))
+    expect_identical(the$module$n_left(), 0L)
+    # Calling handlers see both warnings, and the call returns.
+    expect_identical(n_warnings(call, 2L), 2L)
     the$last_results <- NULL
-    expect_identical(left(calls[[name]]), "left")
+    # Only the warning at the end leaves the call.
+    expect_identical(n_warnings(call, 1L), 2L)
     expect_identical(n_kept(name), 2L)
-  }
+  })
 })
 
 test_that("a call that returns keeps nothing", {
-  calls <- calls_on(local_context())
-  local_nothing_kept()
-  for (call in calls) {
+  each_call(local_context(), \(call, name) {
     call("x")
-  }
-  expect_null(last_results())
+    expect_null(last_results())
+  })
 })
 
 test_that("models that explore() finished survive the error of a later one", {
@@ -190,16 +163,13 @@ test_that("rows survive an error of a sink", {
 })
 
 test_that("results without a finished prompt replace no other results", {
-  calls <- calls_on(local_context())
-  local_nothing_kept()
-  the$last_results <- "of the night"
-  for (name in c("generate_parallel", "classify_parallel")) {
-    withr::with_options(
-      list(warn = 2),
-      expect_error(calls[[name]](c("fail it", "fail it")), "failed")
-    )
+  texts <- c("fail it", "fail it")
+  keeps <- \(call, name) {
+    the$last_results <- "of the night"
+    withr::with_options(list(warn = 2), expect_error(call(texts), "failed"))
     expect_identical(last_results(), "of the night")
   }
+  each_call(local_context(), keeps, c("generate_parallel", "classify_parallel"))
 })
 
 test_that("held conditions are signalled as they were", {

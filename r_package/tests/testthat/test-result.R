@@ -9,10 +9,7 @@ test_that("results print", {
   expect_page(result)
   expect_page(print(unname(result), n = 2))
   expect_page(attr(result, "stats"))
-  long <- suppressWarnings(generate_parallel(
-    local_context(),
-    strrep("word ", 50)
-  ))
+  long <- suppressWarnings(generate_parallel(local_context(), strrep("word ", 50)))
   expect_output(print(long, width = 40))
   prompts <- c("x", "y\n")
   names(prompts) <- c(strrep("a long name ", 20), strrep("\u732b", 100))
@@ -66,26 +63,11 @@ test_that("what is edited or written into is plain text", {
     rep = \(x) rep(x, 2),
     c = \(x) c(x, x),
     unlist = \(x) unlist(list(x, x)),
-    "[<-" = \(x) {
-      x[is.na(x)] <- "none"
-      x
-    },
-    "[[<-" = \(x) {
-      x[["b"]] <- "none"
-      x
-    },
-    "$<-" = \(x) {
-      x[1:2] <- rev(x)[1:2]
-      x
-    },
-    "is.na<-" = \(x) {
-      is.na(x) <- 1
-      x
-    },
-    "length<-" = \(x) {
-      length(x) <- 2
-      x
-    }
+    "[<-" = \(x) `[<-`(x, is.na(x), value = "none"),
+    "[[<-" = \(x) `[[<-`(x, "b", value = "none"),
+    "$<-" = \(x) `[<-`(x, 1:2, value = rev(x)[1:2]),
+    "is.na<-" = \(x) `is.na<-`(x, value = 1),
+    "length<-" = \(x) `length<-`(x, value = 2)
   )
   for (name in names(edits)) {
     edited <- edits[[name]](result)
@@ -110,11 +92,8 @@ test_that("the package hides none of R's functions", {
 
 test_that("the one answer of a call is shown as it is if it needs more than a line", {
   result <- local_result()
-  expect_output(
-    print(result[3]),
-    "<llamaherd_result> 1 of 1 prompt answered\nc\ntwo\nlines",
-    fixed = TRUE
-  )
+  whole <- "<llamaherd_result> 1 of 1 prompt answered\nc\ntwo\nlines"
+  expect_output(print(result[3]), whole, fixed = TRUE)
   expect_output(print(result[1]), "^<[^>]*> 1 of 1 prompt answered\na x!$")
 })
 
@@ -137,21 +116,9 @@ test_that("objects that print as a page are their own summary", {
 test_that("results become tables", {
   result <- local_result()
   table <- as.data.frame(result)
-  expect_identical(
-    names(table),
-    c(
-      "name",
-      "text",
-      "finish_reason",
-      "complete",
-      "error",
-      "n_prompt_tokens",
-      "n_reused_tokens",
-      "n_generated_tokens",
-      "seed",
-      "partial"
-    )
-  )
+  counts <- paste0("n_", c("prompt", "reused", "generated"), "_tokens")
+  columns <- c("name", "text", "finish_reason", "complete", "error", counts)
+  expect_named(table, c(columns, "seed", "partial"))
   expect_identical(table$text, as.character(result))
   expect_identical(table$error, c(NA, "badly", NA, NA))
   expect_identical(table$complete, c(TRUE, FALSE, FALSE, TRUE))
@@ -171,19 +138,14 @@ test_that("results fit into tibbles", {
   table <- tibble::tibble(id = 1:4, label = result)
   expect_identical(as.character(table[2:3, ]$label), as.character(result)[2:3])
   expect_output(print(table), "x!")
-  expect_identical(
-    vctrs::vec_c(result, result),
-    c(plain(result), plain(result))
-  )
-  expect_identical(vctrs::vec_c(result, "z"), c(plain(result), "z"))
+  text <- plain(result)
+  expect_identical(vctrs::vec_c(result, result), c(text, text))
+  expect_identical(vctrs::vec_c(result, "z"), c(text, "z"))
   lines <- utils::capture.output(print(table))
   expect_match(lines[[3]], "<int> +<chr>")
   expect_match(lines, "x!", all = FALSE, fixed = TRUE)
-  expect_identical(vctrs::vec_slice(result, 2:3), plain(result)[2:3])
-  expect_identical(
-    vctrs::vec_assign(result, 2, "none"),
-    replace(plain(result), 2, "none")
-  )
+  expect_identical(vctrs::vec_slice(result, 2:3), text[2:3])
+  expect_identical(vctrs::vec_assign(result, 2, "none"), replace(text, 2, "none"))
 })
 
 test_that("dplyr edits results to plain text", {
