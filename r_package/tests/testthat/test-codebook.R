@@ -105,38 +105,30 @@ test_that("numbers are labels", {
   expect_refused(codebook("Which?", c(0, NA)))
 })
 
-test_that("misspelt arguments and columns suggest what is meant", {
+test_that("misspelt arguments, columns and fields suggest what is meant", {
   local_fake()
   expect_identical(closest("lable", c("text", "label", "reason")), "label")
   expect_null(closest("abc", c("text", "label", "reason")))
   expect_error(codebook("Which?", lables = c("a", "b")), "Did you mean `labels`")
   expect_error(codebook("Which?", c("a", "b"), zzz = 1), "cannot take `zzz`")
   examples <- data.frame(text = "x", lable = "a")
-  expect_error(
-    codebook("Which?", c("a", "b"), examples = examples),
-    'did you mean "label"?',
-    fixed = TRUE
-  )
-})
-
-test_that("a misspelt field of a file is reported with its line", {
+  meant <- 'did you mean "label"?'
+  of <- \(examples) codebook("Which?", c("a", "b"), examples = examples)
+  expect_error(of(examples), meant, fixed = TRUE)
   local_real()
-  path <- withr::local_tempfile(fileext = ".yaml")
-  writeLines(c("question: Which?", "lables: [a, b]"), path)
-  expect_error(
-    read_codebook(path),
-    'line 2: `lables` is not a field of a codebook; did you mean "labels"'
-  )
+  lines <- c("question: Which?", "lables: [a, b]")
+  path <- withr::local_tempfile(lines = lines, fileext = ".yaml")
+  told <- 'line 2: `lables` is not a field of a codebook; did you mean "labels"'
+  expect_error(read_codebook(path), told)
 })
 
 test_that("a full disk is an error that names the file", {
   skip_if_no_llamaherd()
   skip_if_not(file.exists("/dev/full"))
-  expect_error(
-    write_codebook(codebook("Which?", c("a", "b")), "/dev/full"),
-    "/dev/full' cannot be used: No space left on device; free space",
-    class = "llamaherd_error_argument"
-  )
+  book <- codebook("Which?", c("a", "b"))
+  told <- "/dev/full' cannot be used: No space left on device; free space"
+  class <- "llamaherd_error_argument"
+  expect_error(write_codebook(book, "/dev/full"), told, class = class)
 })
 
 test_that("scales are checked by Python, and shown", {
@@ -146,10 +138,8 @@ test_that("scales are checked by Python, and shown", {
   expect_identical(scale$names, c("-1" = "disagrees", "1" = "agrees"))
   expect_page(scale)
   expect_page(codebook("Does the author agree?", scale))
-  expect_identical(
-    number_scale(0, 2, names = c("no", "yes"))$names,
-    c("0" = "no", "2" = "yes")
-  )
+  named <- number_scale(0, 2, names = c("no", "yes"))
+  expect_identical(named$names, c("0" = "no", "2" = "yes"))
   book <- codebook("Q?", number_scale(0, 3))
   expect_identical(book$type, "scale")
   expect_identical(book$measured, "interval")
@@ -174,11 +164,7 @@ test_that("a wrong scale names its argument", {
     number_scale(0, 2, names = c(NA, "high"))
     codebook("Q?", 0:3, type = "scale")
     codebook("Q?", number_scale(0, 3), type = "ordinal")
-    codebook(
-      "Q?",
-      number_scale(0, 3),
-      examples = data.frame(text = "a", label = 4)
-    )
+    codebook("Q?", number_scale(0, 3), examples = data.frame(text = "a", label = 4))
   })
 })
 
@@ -196,22 +182,12 @@ test_that("ready codebooks are codebooks, and listed with their sources", {
   path <- withr::local_tempfile(fileext = ".yaml")
   write_codebook(stance, path)
   expect_identical(read_codebook(path), stance)
-})
-
-test_that("wrong names and targets are named", {
-  local_real()
-  expect_error(ready_codebook("x"), "`name` must be", class = "llamaherd_error_argument")
-  expect_error(
-    ready_codebook("stance"),
-    "`target` must be",
-    class = "llamaherd_error_argument"
+  expect_errors(
+    "`name` must be" = ready_codebook("x"),
+    "`target` must be" = ready_codebook("stance"),
+    "`target` must be" = ready_codebook("emotion", "x"),
+    ready_codebook(3)
   )
-  expect_error(
-    ready_codebook("emotion", "x"),
-    "`target` must be",
-    class = "llamaherd_error_argument"
-  )
-  expect_error(ready_codebook(3), class = "llamaherd_error_argument")
 })
 
 test_that("models are suggested by memory", {

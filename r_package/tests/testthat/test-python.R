@@ -138,29 +138,19 @@ test_that("what is missing to install is named before anything is done", {
   python <- Sys.which("python3")[[1]]
   install <- \(...) install_llamaherd(env, python = python, ...)
   withr::local_envvar(PATH = bin, CXX = NA)
-  expect_error(
-    install(),
-    "A C[+][+] compiler is needed",
-    class = "llamaherd_error_python"
-  )
-  file.create(file.path(bin, "c++"))
-  Sys.chmod(file.path(bin, "c++"), "755")
-  expect_error(
-    install(),
-    "needs git, which was not found",
-    class = "llamaherd_error_python"
-  )
-  writeLines(
-    c("#!/bin/sh", 'echo "fatal: no such place: $2" >&2', "exit 128"),
-    file.path(bin, "git")
-  )
-  Sys.chmod(file.path(bin, "git"), "755")
+  program <- function(name, lines = character()) {
+    writeLines(lines, file.path(bin, name))
+    Sys.chmod(file.path(bin, name), "755")
+  }
+  class <- "llamaherd_error_python"
+  expect_error(install(), "A C[+][+] compiler is needed", class = class)
+  program("c++")
+  expect_error(install(), "needs git, which was not found", class = class)
+  refusal <- 'echo "fatal: no such place: $2" >&2'
+  program("git", c("#!/bin/sh", refusal, "exit 128"))
   expect_error(install(), "fatal: no such place: https://github.com/llamaherd/llamaherd")
-  expect_error(
-    install("ssh://git@host/a/{b}@feature/x"),
-    "fatal: no such place: ssh://git@host/a/{b}",
-    fixed = TRUE
-  )
+  other <- "ssh://git@host/a/{b}@feature/x"
+  expect_error(install(other), "place: ssh://git@host/a/{b}", fixed = TRUE)
   expect_false(dir.exists(env))
 })
 

@@ -21,48 +21,50 @@ as_ellmer <- function(class, properties) {
 
 schema_of <- function(x) check_schema(x, "schema", 1L)
 
+# Checks that each schema becomes the JSON that is its name.
+expect_json <- function(...) {
+  schemas <- list(...)
+  expect_identical(unname(lapply(schemas, schema_of)), as.list(names(schemas)))
+}
+
 test_that("types become JSON Schema", {
-  is_json <- function(type, json) expect_identical(schema_of(type), json)
-  is_json(type_boolean(), '{"type":"boolean"}')
-  is_json(
-    type_integer("How \"many\""),
-    '{"type":"integer","description":"How \\"many\\""}'
+  enum <- type_enum(factor("b", levels = c("b", "a")))
+  quoted <- type_quote("Why?", unit = "characters", least = 5, most = 9)
+  named <- type_object(
+    "D",
+    a = type_string(),
+    !!"gr\u00f6\u00dfe" := type_number(required = FALSE)
   )
-  is_json(type_number(), '{"type":"number"}')
-  is_json(type_enum(c("a", "b")), '{"type":"string","enum":["a","b"]}')
-  is_json(
-    type_enum(factor("b", levels = c("b", "a"))),
-    '{"type":"string","enum":["b","a"]}'
+  properties <- '"a":{"type":"string"},"gr\u00f6\u00dfe":{"type":"number"}'
+  expect_json(
+    '{"type":"boolean"}' = type_boolean(),
+    '{"type":"integer","description":"How \\"many\\""}' = type_integer("How \"many\""),
+    '{"type":"number"}' = type_number(),
+    '{"type":"string","enum":["a","b"]}' = type_enum(c("a", "b")),
+    '{"type":"string","enum":["b","a"]}' = enum,
+    '{"type":"string","quote":{"unit":"words"}}' = type_quote(),
+    '{"type":"string","enum":["a"]}' = type_enum("a"),
+    '{"type":"array","items":{"type":"string"}}' = type_array(type_string()),
+    '{"type": "string"}' = type_from_schema('{"type": "string"}'),
+    '{"type":"array","items":{"minimum":1}}' = type_array(type_from_schema(
+      '{"minimum":1}'
+    ))
   )
-  is_json(type_quote(), '{"type":"string","quote":{"unit":"words"}}')
-  is_json(
-    type_quote("Why?", unit = "characters", least = 5, most = 9),
+  rest <- '"required":["a"],"additionalProperties":false,"description":"D"}'
+  expect_identical(
+    schema_of(named),
+    paste0('{"type":"object","properties":{', properties, "},", rest)
+  )
+  expect_identical(
+    schema_of(quoted),
     paste0(
       '{"type":"string","quote":{"unit":"characters","least":5,"most":9},',
       '"description":"Why?"}'
     )
   )
-  is_json(type_enum("a"), '{"type":"string","enum":["a"]}')
-  is_json(type_array(type_string()), '{"type":"array","items":{"type":"string"}}')
-  is_json(
-    type_object(
-      "D",
-      a = type_string(),
-      !!"gr\u00f6\u00dfe" := type_number(required = FALSE)
-    ),
-    paste0(
-      '{"type":"object","properties":{"a":{"type":"string"},"gr\u00f6\u00dfe":{"type":"number"}},',
-      '"required":["a"],"additionalProperties":false,"description":"D"}'
-    )
-  )
-  is_json(
-    type_object(.additional_properties = TRUE),
+  expect_identical(
+    schema_of(type_object(.additional_properties = TRUE)),
     '{"type":"object","properties":{},"required":[],"additionalProperties":true}'
-  )
-  is_json(type_from_schema('{"type": "string"}'), '{"type": "string"}')
-  is_json(
-    type_array(type_from_schema('{"minimum":1}')),
-    '{"type":"array","items":{"minimum":1}}'
   )
 })
 
@@ -116,63 +118,48 @@ test_that("types of ellmer itself are taken", {
   skip_if_not_installed("ellmer")
   # The package is neither in Debian nor in Suggests, because only this test uses it.
   of <- \(name, ...) getExportedValue("ellmer", name)(...)
-  theirs <- of(
-    "type_object",
-    "D",
-    a = of("type_string", "A"),
-    b = of("type_enum", values = c("x", "y"), required = FALSE),
-    c = of("type_array", items = of("type_integer"))
-  )
-  ours <- type_object(
-    "D",
-    a = type_string("A"),
-    b = type_enum(c("x", "y"), required = FALSE),
-    c = type_array(type_integer())
-  )
+  numbers <- of("type_array", items = of("type_integer"))
+  letters <- of("type_enum", values = c("x", "y"), required = FALSE)
+  theirs <- of("type_object", "D", a = of("type_string", "A"), b = letters, c = numbers)
+  numbers <- type_array(type_integer())
+  letters <- type_enum(c("x", "y"), required = FALSE)
+  ours <- type_object("D", a = type_string("A"), b = letters, c = numbers)
   expect_identical(schema_of(theirs), schema_of(ours))
 })
 
 test_that("schemas may be lists", {
-  is_json <- function(x, json) expect_identical(schema_of(x), json)
-  is_json(
-    list(
-      type = "object",
-      properties = list(
-        a = list(type = "string"),
-        required = list(const = 1),
-        b = type_number()
-      ),
-      required = "a",
-      additionalProperties = FALSE
-    ),
+  properties <- list(
+    a = list(type = "string"),
+    required = list(const = 1),
+    b = type_number()
+  )
+  object <- list(type = "object", properties = properties, required = "a")
+  expect_identical(
+    schema_of(c(object, additionalProperties = FALSE)),
     paste0(
       '{"type":"object","properties":{"a":{"type":"string"},"required":{"const":1},',
       '"b":{"type":"number"}},"required":["a"],"additionalProperties":false}'
     )
   )
-  is_json(list(enum = factor(c("a", "b"))), '{"enum":["a","b"]}')
-  is_json(list(enum = "a"), '{"enum":["a"]}')
-  is_json(list(enum = list(1, "a", NULL)), '{"enum":[1,"a",null]}')
-  is_json(list(type = c("string", "null")), '{"type":["string","null"]}')
-  is_json(list(items = list()), '{"items":{}}')
-  is_json(
-    list(items = list(list(type = "string"), TRUE)),
-    '{"items":[{"type":"string"},true]}'
-  )
-  is_json(
-    list(anyOf = list(list(type = "null"), type_string())),
-    '{"anyOf":[{"type":"null"},{"type":"string"}]}'
-  )
-  is_json(
-    list(type = "number", minimum = 0.1, maximum = 1e10),
-    '{"type":"number","minimum":0.1,"maximum":10000000000}'
-  )
-  is_json(list(const = NULL), '{"const":null}')
-  is_json(list(const = list(a = 1, b = list(2, "x"))), '{"const":{"a":1,"b":[2,"x"]}}')
-  is_json(c(type = "string", pattern = "\\d"), '{"type":"string","pattern":"\\\\d"}')
-  is_json(
-    list(`$ref` = "#/$defs/a", `$defs` = list(a = TRUE)),
-    '{"$ref":"#/$defs/a","$defs":{"a":true}}'
+  tuple <- list(list(type = "string"), TRUE)
+  any <- list(list(type = "null"), type_string())
+  number <- list(type = "number", minimum = 0.1, maximum = 1e10)
+  expect_json(
+    '{"enum":["a","b"]}' = list(enum = factor(c("a", "b"))),
+    '{"enum":["a"]}' = list(enum = "a"),
+    '{"enum":[1,"a",null]}' = list(enum = list(1, "a", NULL)),
+    '{"type":["string","null"]}' = list(type = c("string", "null")),
+    '{"items":{}}' = list(items = list()),
+    '{"items":[{"type":"string"},true]}' = list(items = tuple),
+    '{"anyOf":[{"type":"null"},{"type":"string"}]}' = list(anyOf = any),
+    '{"type":"number","minimum":0.1,"maximum":10000000000}' = number,
+    '{"const":null}' = list(const = NULL),
+    '{"const":{"a":1,"b":[2,"x"]}}' = list(const = list(a = 1, b = list(2, "x"))),
+    '{"type":"string","pattern":"\\\\d"}' = c(type = "string", pattern = "\\d"),
+    '{"$ref":"#/$defs/a","$defs":{"a":true}}' = list(
+      `$ref` = "#/$defs/a",
+      `$defs` = list(a = TRUE)
+    )
   )
 })
 
@@ -234,15 +221,9 @@ test_that("the functions have ellmer's arguments", {
   }
   expect_identical(formals(type_enum), with_first("values"))
   expect_identical(formals(type_array), with_first("items"))
-  expect_identical(
-    formals(type_object),
-    as.pairlist(alist(
-      .description = NULL,
-      ... = ,
-      .required = TRUE,
-      .additional_properties = FALSE
-    ))
-  )
+  object <- alist(.description = NULL, ... = , .required = TRUE)
+  object <- c(object, .additional_properties = FALSE)
+  expect_identical(formals(type_object), as.pairlist(object))
 })
 
 test_that("a list of schemas may have none for some prompts", {
