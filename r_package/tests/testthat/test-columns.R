@@ -23,10 +23,8 @@ test_that("each field is a column of its type", {
   text <- c(answer, NA, sub('"stars":3,', "", answer))
   frame <- columns_of(text, review)
   expect_s3_class(frame, "data.frame", exact = TRUE)
-  expect_identical(
-    frame$sentiment,
-    factor(c("bad", NA, "bad"), levels = c("good", "bad"))
-  )
+  sentiment <- factor(c("bad", NA, "bad"), levels = c("good", "bad"))
+  expect_identical(frame$sentiment, sentiment)
   expect_identical(frame$stars, c(3L, NA, NA))
   expect_identical(frame$score, c(1, NA, 1))
   expect_identical(frame$sure, c(TRUE, NA, TRUE))
@@ -106,52 +104,33 @@ test_that("schemas that differ by prompt have their columns together", {
     type_object(a = type_enum("y"), b = type_number(), c = type_string())
   )
   json <- check_schema(schemas, "schema", 2L)
-  frame <- text_columns(
-    c('{"a":"x","b":1}', '{"a":"y","b":2,"c":"z"}'),
-    schema_columns(json)
-  )
-  expect_identical(
-    frame,
-    data.frame(a = factor(c("x", "y")), b = c(1, 2), c = c(NA, "z"))
-  )
+  texts <- c('{"a":"x","b":1}', '{"a":"y","b":2,"c":"z"}')
+  frame <- text_columns(texts, schema_columns(json))
+  wanted <- data.frame(a = factor(c("x", "y")), b = c(1, 2), c = c(NA, "z"))
+  expect_identical(frame, wanted)
 })
 
 test_that("values that R has not are kept as far as they go", {
   expect_identical(columns_of(c("3000000000", "1"), type_integer())$value, c(3e9, 1))
-  expect_identical(
-    columns_of('"a\\u0000b\\\\u0000"', type_string())$value,
-    "a\ufffdb\\u0000"
-  )
-  expect_identical(
-    columns_of(
-      '{"gr\u00f6\u00dfe":"\U1F600"}',
-      type_object(NULL, !!"gr\u00f6\u00dfe" := type_string())
-    ),
-    stats::setNames(data.frame("\U1F600"), "gr\u00f6\u00dfe")
-  )
-  odd <- columns_of(
-    '{"":"a","b c":1}',
-    '{"properties":{"":{"type":"string"},"b c":true}}'
-  )
+  value <- \(...) columns_of(...)$value
+  expect_identical(value('"a\\u0000b\\\\u0000"', type_string()), "a\ufffdb\\u0000")
+  wide <- type_object(NULL, !!"gr\u00f6\u00dfe" := type_string())
+  found <- columns_of('{"gr\u00f6\u00dfe":"\U1F600"}', wide)
+  expect_identical(found, stats::setNames(data.frame("\U1F600"), "gr\u00f6\u00dfe"))
+  odd <- '{"properties":{"":{"type":"string"},"b c":true}}'
+  odd <- columns_of('{"":"a","b c":1}', odd)
   expect_identical(unclass(odd)[[1]], "a")
   expect_named(odd, c("", "b c"))
   # Values of wrong types. Python's check does not accept such values.
-  expect_identical(
-    columns_of(c('"a"', "[]", "{}"), type_number())$value,
-    rep(NA_real_, 3)
-  )
-  expect_identical(
-    columns_of("1", type_object(a = type_string())),
-    data.frame(a = NA_character_)
-  )
+  expect_identical(value(c('"a"', "[]", "{}"), type_number()), rep(NA_real_, 3))
+  found <- columns_of("1", type_object(a = type_string()))
+  expect_identical(found, data.frame(a = NA_character_))
 })
 
 test_that("what is not valid JSON spoils no other row", {
   schema <- type_object(a = type_integer())
-  expect_identical(
-    columns_of(c('{"a":1}', '{"a":', "x]", '{"a":2}'), schema)$a,
-    c(1L, NA, NA, 2L)
-  )
+  found <- columns_of(c('{"a":1}', '{"a":', "x]", '{"a":2}'), schema)
+  expect_identical(found$a, c(1L, NA, NA, 2L))
 })
 
 test_that("deep schemas end soon", {
@@ -170,17 +149,11 @@ test_that("whole numbers that R cannot hold are texts, digit by digit", {
   expect_identical(one('{"type":"integer"}', texts), texts)
   expect_identical(one('{"anyOf":[{"type":"integer"},{"type":"null"}]}', texts), texts)
   expect_identical(one('{"type":"integer"}', "9007199254740991"), 9007199254740991)
-  expect_identical(
-    one('{"type":"number"}', c(texts[[1]], "0.5")),
-    c(1171123932307103233, 0.5)
-  )
-  expect_identical(
-    one('{"type":"string"}', '"12345678901234567890"'),
-    "12345678901234567890"
-  )
-  listed <- one(
-    '{"type":"array","items":{"type":"integer"}}',
-    sprintf("[%s,1]", texts[[1]])
-  )
+  numbers <- one('{"type":"number"}', c(texts[[1]], "0.5"))
+  expect_identical(numbers, c(1171123932307103233, 0.5))
+  digits <- "12345678901234567890"
+  expect_identical(one('{"type":"string"}', sprintf('"%s"', digits)), digits)
+  integers <- '{"type":"array","items":{"type":"integer"}}'
+  listed <- one(integers, sprintf("[%s,1]", texts[[1]]))
   expect_identical(listed, list(c(texts[[1]], "1")))
 })

@@ -82,11 +82,8 @@ test_that("strengths and pairs are data frames", {
 test_that("strengths are compared with people's pairs and known scores", {
   local_real()
   found <- example_pairs()
-  people <- data.frame(
-    first = c("a", "b", "a"),
-    second = c("b", "c", "c"),
-    winner = c("a", "b", NA)
-  )
+  people <- data.frame(first = c("a", "b", "a"), second = c("b", "c", "c"))
+  people$winner <- c("a", "b", NA)
   agreement <- pair_agreement(found, people, c(c = 1, a = 3, b = 2))
   expect_s3_class(agreement, "data.frame")
   value <- function(measure) agreement$value[agreement$measure == measure]
@@ -96,20 +93,16 @@ test_that("strengths are compared with people's pairs and known scores", {
   expect_equal(agreement$n[agreement$measure == "accuracy"], 2L)
   expect_equal(attr(agreement, "n_ties"), 1L)
   expect_output(print(agreement), "1 pair without a winner is left out")
-  expect_equal(
-    pair_agreement(found, known = c(3, NA, 1))$n,
-    c(2L, 2L)
+  expect_equal(pair_agreement(found, known = c(3, NA, 1))$n, c(2L, 2L))
+  winners <- replace(people, "winner", list(c("c", "b", NA)))
+  expect_errors(
+    pair_agreement(found),
+    pair_agreement(found, known = 1:2),
+    pair_agreement(found, known = c(x = 1)),
+    pair_agreement(found, data.frame(first = "a")),
+    pair_agreement(list(), people),
+    pair_agreement(found, winners)
   )
-  bad <- function(...) {
-    expect_error(pair_agreement(...), class = "llamaherd_error_argument")
-  }
-  bad(found)
-  bad(found, known = 1:2)
-  bad(found, known = c(x = 1))
-  bad(found, data.frame(first = "a"))
-  bad(list(), people)
-  people$winner[[1]] <- "c"
-  bad(found, people)
 })
 
 test_that("strengths are plotted", {
@@ -123,11 +116,10 @@ test_that("strengths are plotted", {
 test_that("texts need different names", {
   expect_named(pair_texts(c("x", "y")), c("1", "2"))
   expect_named(pair_texts(c(p = "x", q = "y")), c("p", "q"))
-  bad <- function(x) {
-    expect_error(pair_texts(x), class = "llamaherd_error_argument")
-  }
-  bad(c(a = "x", a = "y"))
-  bad(c(a = "x", "y"))
-  bad(c("x", NA))
-  bad(1:2)
+  expect_errors(
+    pair_texts(c(a = "x", a = "y")),
+    pair_texts(c(a = "x", "y")),
+    pair_texts(c("x", NA)),
+    pair_texts(1:2)
+  )
 })

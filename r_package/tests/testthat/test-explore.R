@@ -4,38 +4,23 @@ rule <- function(id, labels) {
 
 test_that("annotations are long and wide", {
   local_fake()
-  result <- explore(
-    list(rule("a", c("x", "y")), rule("b", "x")),
-    prompts = data.frame(
-      prompt = c("one", "two"),
-      sample_id = c("s1", "s2"),
-      truth = "x"
-    ),
-    keep_prompts = TRUE
-  )
+  samples <- data.frame(prompt = c("one", "two"), sample_id = c("s1", "s2"), truth = "x")
+  rules <- list(rule("a", c("x", "y")), rule("b", "x"))
+  result <- explore(rules, prompts = samples, keep_prompts = TRUE)
   expect_named(result, c("annotations", "matrix"))
-  expect_identical(
-    result$annotations,
-    data.frame(
-      sample_id = c("s1", "s2", "s1", "s2"),
-      model_id = c("a", "a", "b", "b"),
-      label = c("x", "y", "x", "x"),
-      truth = "x",
-      prompt = c("one", "two", "one", "two")
-    )
+  long <- data.frame(
+    sample_id = rep(c("s1", "s2"), 2),
+    model_id = rep(c("a", "b"), each = 2)
   )
-  expect_identical(
-    result$matrix,
-    data.frame(
-      sample_id = c("s1", "s2"),
-      a = c("x", "y"),
-      truth_a = "x",
-      prompt_a = c("one", "two"),
-      b = "x",
-      truth_b = "x",
-      prompt_b = c("one", "two")
-    )
-  )
+  long$label <- c("x", "y", "x", "x")
+  long$truth <- "x"
+  long$prompt <- c("one", "two")
+  expect_identical(result$annotations, long)
+  wide <- data.frame(sample_id = c("s1", "s2"), a = c("x", "y"), truth_a = "x")
+  wide$prompt_a <- c("one", "two")
+  wide[c("b", "truth_b")] <- "x"
+  wide$prompt_b <- c("one", "two")
+  expect_identical(result$matrix, wide)
 })
 
 test_that("hashes are those that sha256sum computes of the lines", {
@@ -89,14 +74,11 @@ test_that("a sink gets rows as they come, and nothing is kept", {
   prompts <- sprintf("p%d", 1:450)
   sizes <- integer()
   write <- annotation_sink_csv(path)
-  result <- explore(
-    list(rule("a", "say \"hi\"")),
-    prompts = prompts,
-    sink = \(chunk, model_id) {
-      sizes <<- c(sizes, nrow(chunk))
-      write(chunk, model_id)
-    }
-  )
+  sink <- function(chunk, model_id) {
+    sizes <<- c(sizes, nrow(chunk))
+    write(chunk, model_id)
+  }
+  result <- explore(list(rule("a", "say \"hi\"")), prompts = prompts, sink = sink)
   expect_null(result$annotations)
   expect_null(result$matrix)
   expect_identical(sizes, c(200L, 200L, 50L))
@@ -116,10 +98,7 @@ test_that("CSV files are read back as they were", {
   )
   expect_identical(sink(chunk, "m"), "m")
   expect_invisible(sink(chunk, "m"))
-  expect_identical(
-    utils::read.csv(path, encoding = "UTF-8"),
-    rbind(chunk, chunk)
-  )
+  expect_identical(utils::read.csv(path, encoding = "UTF-8"), rbind(chunk, chunk))
   sink <- annotation_sink_csv(path, append = TRUE)
   sink(chunk[1, ], "m")
   expect_identical(nrow(utils::read.csv(path)), 7L)
@@ -134,11 +113,8 @@ test_that("CSV files are read back as they were", {
 test_that("templates become sections", {
   local_fake()
   explored <- function(prompts, ...) {
-    explore(
-      list(c(rule("a", "x"), ...)),
-      prompts = prompts,
-      keep_prompts = TRUE
-    )$annotations
+    rules <- list(c(rule("a", "x"), ...))
+    explore(rules, prompts = prompts, keep_prompts = TRUE)$annotations
   }
   rows <- explored(list(
     sample_id = c("a", "b"),

@@ -3,36 +3,39 @@
 part <- function(kind, called, ...) list(type = kind, name = called, ...)
 vector <- function(kind, called, ...) part(kind, called, values = list(...))
 
+table_of <- function(called, n, ..., class = NULL) {
+  c(
+    part("table", called, n = n, columns = list(...)),
+    if (!is.null(class)) list(class = class)
+  )
+}
+
 example_object <- function(json = NULL) {
+  summary <- table_of(
+    "summary",
+    2L,
+    vector("text", "größe", "a", NULL),
+    vector("number", "größe", 0.5, NaN),
+    vector("integer", "n", 3, NaN),
+    vector("flag", "is_x", TRUE, NULL),
+    vector("date", "on", "2026-01-31", NULL),
+    part("factor", "label", values = c(2L, 0L), levels = list("no", "yes"))
+  )
+  pairwise <- vector("matrix", "pairwise", 1, 2, 3, NaN)
+  pairwise[c("rows", "columns")] <- list(list("a", "b"), list("c", "d"))
+  bias <- c(vector("number", "bias", 1, 2), list(names = list("low", "high")))
+  parts <- list(
+    summary,
+    table_of("none", 0L, vector("text", "a")),
+    pairwise,
+    part("value", "alpha", value = NULL),
+    part("json", "settings", value = "{\"chat\": true}"),
+    bias
+  )
   from_python(list(
     type = "object",
     class = "llamaherd_robustness",
-    parts = list(
-      part(
-        "table",
-        "summary",
-        n = 2L,
-        columns = list(
-          vector("text", "größe", "a", NULL),
-          vector("number", "größe", 0.5, NaN),
-          vector("integer", "n", 3, NaN),
-          vector("flag", "is_x", TRUE, NULL),
-          vector("date", "on", "2026-01-31", NULL),
-          part("factor", "label", values = c(2L, 0L), levels = list("no", "yes"))
-        )
-      ),
-      part("table", "none", n = 0L, columns = list(vector("text", "a"))),
-      part(
-        "matrix",
-        "pairwise",
-        values = list(1, 2, 3, NaN),
-        rows = list("a", "b"),
-        columns = list("c", "d")
-      ),
-      part("value", "alpha", value = NULL),
-      part("json", "settings", value = "{\"chat\": true}"),
-      part("number", "bias", values = list(1, 2), names = list("low", "high"))
-    ),
+    parts = parts,
     page = list("<llamaherd_robustness> 2 texts", "{braces} stay"),
     json = json,
     is_fixed = !is.null(json)
@@ -63,20 +66,11 @@ test_that("parts have R's types", {
 })
 
 test_that("tables may have a class, and results may be lists", {
-  parts <- from_python(list(
-    type = "list",
-    parts = list(
-      part(
-        "table",
-        "curve",
-        n = 1L,
-        columns = list(vector("number", "coverage", 0.5)),
-        class = "llamaherd_coverage",
-        attributes = list(part("value", "level", value = 0.9))
-      ),
-      part("value", "line", value = "a line")
-    )
-  ))
+  coverage <- "llamaherd_coverage"
+  curve <- table_of("curve", 1L, vector("number", "coverage", 0.5), class = coverage)
+  curve$attributes <- list(part("value", "level", value = 0.9))
+  line <- part("value", "line", value = "a line")
+  parts <- from_python(list(type = "list", parts = list(curve, line)))
   expect_named(parts, c("curve", "line"))
   expect_s3_class(parts$curve, c("llamaherd_coverage", "data.frame"), exact = TRUE)
   expect_identical(attr(parts$curve, "level"), 0.9)
@@ -87,25 +81,16 @@ test_that("one print and one data frame serve all classes, also after saveRDS()"
   saveRDS(example_object(), path)
   object <- readRDS(path)
   expect_identical(object, example_object())
-  expect_output(
-    print(object),
-    "<llamaherd_robustness> 2 texts\n{braces} stay",
-    fixed = TRUE
-  )
+  page <- "<llamaherd_robustness> 2 texts\n{braces} stay"
+  expect_output(print(object), page, fixed = TRUE)
   expect_identical(format(object), object$page)
   expect_identical(summary(object), object)
   expect_identical(as.data.frame(object), object$summary)
   expect_error(print(object, digits = 3), class = "llamaherd_error_argument")
-  expect_match(
-    jsonlite::toJSON(object, force = TRUE),
-    "\"pairwise\":[[1,2]",
-    fixed = TRUE
-  )
+  json <- jsonlite::toJSON(object, force = TRUE)
+  expect_match(json, "\"pairwise\":[[1,2]", fixed = TRUE)
   skip_if_not_installed("tibble")
-  expect_s3_class(
-    tibble::as_tibble(object, .name_repair = "minimal"),
-    "tbl_df"
-  )
+  expect_s3_class(tibble::as_tibble(object, .name_repair = "minimal"), "tbl_df")
 })
 
 test_that("objects with content for later calls cannot be edited", {

@@ -7,14 +7,9 @@ kinds <- list(
 )
 
 test_that("logical values and factors are labels with the text of their values", {
-  expect_identical(
-    lapply(kinds, \(x) as.vector(label_set(x))),
-    list(
-      text = c("TRUE", "FALSE"),
-      logical = c("TRUE", "FALSE"),
-      factor = c("TRUE", "FALSE")
-    )
-  )
+  for (labels in kinds) {
+    expect_identical(as.vector(label_set(labels)), c("TRUE", "FALSE"))
+  }
   expect_identical(label_set(c(a = 1, b = 2.5)), c(a = "1", b = "2.5"))
   expect_identical(label_set(c(1e5, 1e-3)), c("100000", "0.001"))
   expect_identical(label_set(c(TRUE, NA)), c(TRUE, NA))
@@ -37,10 +32,8 @@ test_that("every function with labels takes each kind of them", {
     expect_identical(made$logical, made$text, info = name)
     expect_identical(made$factor, made$text, info = name)
   }
-  expect_identical(
-    levels(classify_parallel(context, "a", kinds$logical)$label),
-    kinds$text
-  )
+  classes <- classify_parallel(context, "a", kinds$logical)
+  expect_identical(levels(classes$label), kinds$text)
 })
 
 test_that("codebooks, samples and statistics take each kind of labels", {
@@ -50,12 +43,8 @@ test_that("codebooks, samples and statistics take each kind of labels", {
   })
   expect_identical(books$logical, books$text)
   expect_identical(books$factor, books$text)
-  several <- codebook(
-    "Is it?",
-    c(1, 2),
-    type = "multiple",
-    examples = data.frame(text = "a", label = I(list(c(1, 2))))
-  )
+  examples <- data.frame(text = "a", label = I(list(c(1, 2))))
+  several <- codebook("Is it?", c(1, 2), type = "multiple", examples = examples)
   expect_match(several$content, "\"label\": ?\\[\"1\", ?\"2\"\\]")
   data <- data.frame(text = letters[1:24], label = rep(c(TRUE, FALSE, TRUE), 8))
   samples <- lapply(kinds, \(x) {
@@ -68,14 +57,8 @@ test_that("codebooks, samples and statistics take each kind of labels", {
   codes <- read_gold(sheet, gold)
   expect_identical(unique(codes$gold), c("TRUE", "FALSE"))
   factors <- transform(data, label = factor(label, kinds$text))
-  expect_identical(
-    validate(factors$label[gold$rows], sheet$code)$table,
-    validate(
-      data$label[gold$rows],
-      sheet$code,
-      label_levels = c(TRUE, FALSE)
-    )$table
-  )
+  logical <- validate(data$label[gold$rows], sheet$code, label_levels = c(TRUE, FALSE))
+  expect_identical(validate(factors$label[gold$rows], sheet$code)$table, logical$table)
   shares <- \(data) suppressWarnings(as.data.frame(estimate(data, codes, outcome = TRUE)))
   expect_identical(shares(factors)$estimate, shares(data)$estimate)
   expect_identical(

@@ -69,23 +69,16 @@ test_that("errors about codebooks have R's notation", {
     expect_r_notation(call, env)
   }
   expect_error(codebook("q", "a"), "a codebook needs 2 to 10,000 labels; it has 1")
-  expect_error(
-    codebook(
+  wrong <- data.frame(text = c("x", "y"), label = c("a", "z"))
+  misplaced <- env$examples(env$passage("abc", "z"))
+  expect_errors(
+    "`examples$label[2]` must be one of" = codebook("q", ab, examples = wrong),
+    "`examples$label[[1]]$label[1]` must be" = codebook(
       "q",
-      c("a", "b"),
-      examples = data.frame(text = c("x", "y"), label = c("a", "z"))
-    ),
-    "`examples$label[2]` must be one of",
-    fixed = TRUE
-  )
-  expect_error(
-    codebook(
-      "q",
-      c("a", "b"),
+      ab,
       type = "spans",
-      examples = env$examples(env$passage("abc", "z"))
+      examples = misplaced
     ),
-    "`examples$label[[1]]$label[1]` must be",
     fixed = TRUE
   )
 })
@@ -145,9 +138,8 @@ test_that("errors about samples, codes and estimates have R's notation", {
   for (call in calls) {
     expect_r_notation(call, rlang::current_env())
   }
-  expect_error(read_gold(other), "^`gold` must be given")
-  expect_error(
-    agreement(1:3, 1:3, weights = 1:2),
-    "^`weights` must be 3 numbers, not 2 values"
+  expect_errors(
+    "^`gold` must be given" = read_gold(other),
+    "^`weights` must be 3 numbers, not 2 values" = agreement(1:3, 1:3, weights = 1:2)
   )
 })

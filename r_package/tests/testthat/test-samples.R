@@ -1,12 +1,8 @@
 test_that("each prompt has its samples", {
   context <- local_context()
   prompts <- c(a = "draw yes no yes", b = NA, c = "draw one fail two")
-  samples <- suppressWarnings(generate_parallel(
-    context,
-    prompts,
-    n = 3,
-    temperature = 1
-  ))
+  draw <- \(...) suppressWarnings(generate_parallel(context, ...))
+  samples <- draw(prompts, n = 3, temperature = 1)
   expect_s3_class(samples, c("llamaherd_samples", "list"), exact = TRUE)
   expect_named(samples, c("a", "b", "c"))
   expect_s3_class(samples$a, c("llamaherd_result", "character"), exact = TRUE)
@@ -23,11 +19,8 @@ test_that("each prompt has its samples", {
 
 test_that("samples print, are cut and make tables", {
   context <- local_context()
-  samples <- suppressWarnings(generate_parallel(
-    context,
-    c(a = "draw yes no", b = "draw one fail"),
-    n = 2
-  ))
+  prompts <- c(a = "draw yes no", b = "draw one fail")
+  samples <- suppressWarnings(generate_parallel(context, prompts, n = 2))
   expect_page(samples)
   expect_page(print(unname(samples), n = 1))
   part <- samples["b"]
@@ -40,10 +33,8 @@ test_that("samples print, are cut and make tables", {
   expect_identical(table$sample, c(1L, 2L, 1L, 2L))
   expect_identical(table$text, c("yes", "no", "one", NA))
   expect_identical(names(table)[4:6], c("text", "finish_reason", "complete"))
-  expect_identical(
-    rownames(as.data.frame(samples, row.names = letters[1:4])),
-    letters[1:4]
-  )
+  table <- as.data.frame(samples, row.names = letters[1:4])
+  expect_identical(rownames(table), letters[1:4])
   none <- generate_parallel(context, character(), n = 2)
   expect_s3_class(none, "llamaherd_samples")
   expect_length(none, 0)
@@ -64,24 +55,20 @@ test_that("what goes wrong is told of samples", {
   context <- local_context()
   expect_page({
     invisible(generate_parallel(context, c(a = "x", "draw b fail"), n = 2))
-    invisible(generate_parallel(
-      context,
-      c("x", "raw no"),
-      n = 2,
-      choices = list("y", c("yes", "no"))
-    ))
+    choices <- list("y", c("yes", "no"))
+    invisible(generate_parallel(context, c("x", "raw no"), n = 2, choices = choices))
   })
-  expect_refused({
-    generate_parallel(context, c("x", "draw b fail"), n = 2, on_error = "stop")
-  })
+  expect_refused(generate_parallel(
+    context,
+    c("x", "draw fail"),
+    n = 2,
+    on_error = "stop"
+  ))
 })
 
 test_that("the majority wins, and of ties what came first", {
-  samples <- suppressWarnings(generate_parallel(
-    local_context(),
-    c(a = "draw no yes yes fail", b = "draw b a a b", c = NA),
-    n = 4
-  ))
+  prompts <- c(a = "draw no yes yes fail", b = "draw b a a b", c = NA)
+  samples <- suppressWarnings(generate_parallel(local_context(), prompts, n = 4))
   local_real()
   votes <- vote(samples)
   expect_identical(votes$name, c("a", "b", "c"))

@@ -51,21 +51,15 @@ test_that("passages of a model are compared with people's", {
   expect_equal(value("overlap recall"), 1)
   expect_equal(unique(found$n), 2L)
   expect_output(print(found), "unitizing alpha")
-  coded$spans[1:2] <- list(
-    data.frame(label = "who", quote = "Ann", start = 10L, end = 12L),
-    NULL
-  )
+  ann <- data.frame(label = "who", quote = "Ann", start = 10L, end = 12L)
+  coded$spans[1:2] <- list(ann, NULL)
   one <- validate_spans(coded, marked, text = "text")
   expect_equal(one$value[one$measure == "exact f1"], 1)
   expect_match(attr(one, "notes"), "1 of 2 texts")
-  expect_error(validate_spans(coded, marked), class = "llamaherd_error_argument")
-  expect_error(
+  expect_errors(
+    validate_spans(coded, marked),
     validate_spans(coded, data.frame(), text = "text"),
-    class = "llamaherd_error_argument"
-  )
-  expect_error(
-    validate_spans(coded[4, ], marked, text = "text"),
-    class = "llamaherd_error_argument"
+    validate_spans(coded[4, ], marked, text = "text")
   )
 })
 
@@ -74,10 +68,8 @@ test_that("gamma says what to use instead", {
   marked <- read_spans(marked_file(gsub("\n", " ", example_lines)))
   coded <- data.frame(text = "It rained.")
   coded$spans <- list(data.frame(label = "who", quote = "It", start = 1L, end = 2L))
-  expect_error(
-    validate_spans(coded, marked, text = "text", gamma = TRUE),
-    "unitizing alpha",
-    class = "llamaherd_error_argument"
+  expect_errors(
+    "unitizing alpha" = validate_spans(coded, marked, text = "text", gamma = TRUE)
   )
 })
 
@@ -85,10 +77,11 @@ test_that("passages without a known column of texts need the argument text", {
   coded <- data.frame(words = "Ann met Bob.")
   coded$spans <- list(data.frame(label = "who", quote = "Ann", start = 1, end = 3))
   gold <- structure(list(), content = "[]", class = "llamaherd_spans")
-  expect_error(
-    validate_spans(coded, gold),
-    "`text` must be names of columns (there are words, spans), not NULL",
-    fixed = TRUE,
-    class = "llamaherd_error_argument"
+  expect_errors(
+    "`text` must be names of columns (there are words, spans), not NULL" = validate_spans(
+      coded,
+      gold
+    ),
+    fixed = TRUE
   )
 })

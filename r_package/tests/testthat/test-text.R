@@ -17,64 +17,39 @@ test_that("detokenize gives a string for a vector, a vector for a list", {
   expect_identical(detokenize(model, c(97L, 233L)), "a\u00e9")
   expect_identical(detokenize(model, 97), "a")
   expect_identical(detokenize(model, integer()), "")
-  expect_identical(
-    detokenize(model, list(x = 97, y = integer())),
-    c(x = "a", y = "")
-  )
+  expect_identical(detokenize(model, list(x = 97, y = integer())), c(x = "a", y = ""))
 })
 
 test_that("messages may be a list or a data frame", {
   local_fake()
   model <- model_load(local_model_file())
-  messages <- list(
-    list(role = "system", content = "Be brief."),
-    list(role = "user", content = "Hi")
-  )
-  expected <- "<system>Be brief.<user>Hi<assistant>"
-  expect_identical(apply_chat_template(model, messages), expected)
-  table <- data.frame(
-    role = c("system", "user"),
-    content = c("Be brief.", "Hi")
-  )
-  expect_identical(apply_chat_template(model, table), expected)
-  table$role <- factor(table$role)
-  expect_identical(apply_chat_template(model, table), expected)
-  expect_identical(
-    apply_chat_template(model, messages[1], add_assistant = FALSE),
-    "<system>Be brief."
-  )
-  apply_chat_template(
-    model,
-    messages[1],
-    variables = list(enable_thinking = FALSE)
-  )
-  expected <- "None, True, {'enable_thinking': False})"
-  expect_match(the$module$seen("apply_chat_template"), expected, fixed = TRUE)
+  render <- \(...) apply_chat_template(model, ...)
+  table <- data.frame(role = c("system", "user"), content = c("Be brief.", "Hi"))
+  messages <- lapply(1:2, \(i) as.list(table[i, ]))
+  factors <- transform(table, role = factor(role))
+  for (form in list(messages, table, factors)) {
+    expect_identical(render(form), "<system>Be brief.<user>Hi<assistant>")
+  }
+  expect_identical(render(messages[1], add_assistant = FALSE), "<system>Be brief.")
+  render(messages[1], variables = list(enable_thinking = FALSE))
+  expect_seen("apply_chat_template", "None, True, {'enable_thinking': False})")
 })
 
 test_that("a vector of texts gives a vector of prompts", {
   local_fake()
   model <- model_load(local_model_file())
-  expect_identical(
-    apply_chat_template(model, c(a = "x", b = NA, c = "y"), system = "Be brief."),
-    c(
-      a = "<system>Be brief.<user>x<assistant>",
-      b = NA,
-      c = "<system>Be brief.<user>y<assistant>"
-    )
-  )
-  expect_identical(apply_chat_template(model, factor("x")), "<user>x<assistant>")
-  expect_identical(apply_chat_template(model, NA), NA_character_)
-  expect_identical(apply_chat_template(model, character()), character())
+  render <- \(...) apply_chat_template(model, ...)
+  x <- "<user>x<assistant>"
+  y <- "<user>y<assistant>"
+  brief <- paste0("<system>Be brief.", c(a = x, b = NA, c = y))
+  prompts <- render(c(a = "x", b = NA, c = "y"), system = "Be brief.")
+  expect_identical(prompts, c(a = brief[[1]], b = NA, c = brief[[3]]))
+  expect_identical(render(factor("x")), x)
+  expect_identical(render(NA), NA_character_)
+  expect_identical(render(character()), character())
   talk <- list(list(role = "user", content = "x"))
-  expect_identical(
-    apply_chat_template(model, list(a = talk, b = NULL, c = "y")),
-    c(a = "<user>x<assistant>", b = NA, c = "<user>y<assistant>")
-  )
-  expect_identical(
-    apply_chat_template(model, talk, system = "Be brief."),
-    "<system>Be brief.<user>x<assistant>"
-  )
+  expect_identical(render(list(a = talk, b = NULL, c = "y")), c(a = x, b = NA, c = y))
+  expect_identical(render(talk, system = "Be brief."), brief[[1]])
 })
 
 test_that("wrong arguments are named with their values", {
@@ -95,15 +70,9 @@ test_that("wrong arguments are named with their values", {
     apply_chat_template(model, "Hi", system = NA)
     apply_chat_template(model, "Hi", variables = list(x = "caf\xe9"))
     apply_chat_template(model, list(list(role = "user")))
-    apply_chat_template(
-      model,
-      list(list(role = "user", content = NA_character_))
-    )
+    apply_chat_template(model, list(list(role = "user", content = NA_character_)))
     apply_chat_template(model, list(list(role = "user", content = 1)))
-    apply_chat_template(
-      model,
-      list(list(role = "user", content = "Hi")),
-      variables = list(1)
-    )
+    hi <- list(list(role = "user", content = "Hi"))
+    apply_chat_template(model, hi, variables = list(1))
   })
 })
