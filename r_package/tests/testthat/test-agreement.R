@@ -83,23 +83,6 @@ test_that("coded texts are no codes of several coders", {
   expect_error(agreement(coded), "validate\\(\\)", class = "llamaherd_error_argument")
 })
 
-test_that("what does not fit is refused", {
-  skip_if_no_llamaherd()
-  expect_refused({
-    agreement(c("a", "b"))
-    agreement(c("a", "b"), "a")
-    agreement(list(1), list(2))
-    agreement(1:2, 1:2, scale = "metric")
-    agreement(c("a", "b"), c("a", "a"), scale = "ordinal")
-    agreement(1:2, 1:2, levels = c(1, 1))
-    agreement(1:2, 1:2, levels = 1)
-    agreement(1:2, 1:2, weights = "a")
-    agreement(1:2, 1:2, level = 95)
-    agreement(1:2, 1:2, kappa_weights = "linear")
-    agreement(1:2, 1:2, kappa_weights = 0:2)
-  })
-})
-
 test_that("agreement with other names of columns is a data frame", {
   skip_if_no_llamaherd()
   found <- agreement(c("a", "b", "a"), c("a", "b", "b"))

@@ -384,23 +384,6 @@ test_that("failures are one warning, or an error with what was coded", {
   expect_match(conditionMessage(condition), "Row 3 failed: {it} did", fixed = TRUE)
 })
 
-test_that("wrong arguments of annotate_texts() are named", {
-  context <- local_context()
-  book <- book_of()
-  data <- data.frame(t = "x", prob = 1)
-  expect_refused({
-    annotate_texts("x", t, book, context)
-    annotate_texts(data, , book, context)
-    annotate_texts(data, nope, book, context)
-    annotate_texts(data, prob, book, context)
-    annotate_texts(data, "word", book, context)
-    annotate_texts(data, t, "book", context)
-    annotate_texts(data, t, book, "context")
-    annotate_texts(data, t, book, context, columns = 1)
-    annotate_texts(data, t, book, context, top_k = 3)
-  })
-})
-
 test_that("Python names wrong values of options", {
   local_real()
   book <- book_of()

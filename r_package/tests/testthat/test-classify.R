@@ -8,10 +8,8 @@ test_that("labels and their probabilities are a data frame", {
     classes
   })
   expect_s3_class(classes, c("llamaherd_table", "data.frame"), exact = TRUE)
-  expect_named(
-    classes,
-    c("label", "prob", "margin", "entropy", "coverage", "p_yes", "p_n")
-  )
+  columns <- c("label", "prob", "margin", "entropy", "coverage", "p_yes", "p_n")
+  expect_named(classes, columns)
   expect_identical(classes$label, factor(c("yes", NA, NA, "yes"), levels = c("yes", "n")))
   expect_identical(classes$prob, c(2, NA, NA, 2) / 3)
   expect_equal(classes$margin, c(1, NA, NA, 1) / 3)
@@ -19,10 +17,8 @@ test_that("labels and their probabilities are a data frame", {
   expect_identical(classes$coverage, c(0.5, NA, NA, 0.5))
   expect_identical(classes$p_n, c(1, NA, NA, 1) / 3)
   expect_identical(rownames(classes), names(prompts))
-  expect_identical(
-    attr(classes, "errors"),
-    c(NA, "because {it} did", "the prompt is NA", NA)
-  )
+  errors <- c(NA, "because {it} did", "the prompt is NA", NA)
+  expect_identical(attr(classes, "errors"), errors)
   expect_identical(attr(classes, "finish_reason"), c("stop", "error", "error", "stop"))
   logprobs <- attr(classes, "logprobs")
   expect_identical(dimnames(logprobs), list(NULL, c("yes", "n")))
@@ -32,10 +28,7 @@ test_that("labels and their probabilities are a data frame", {
 
 test_that("the warning of a low coverage is made without a backtrace, which takes long", {
   context <- local_model_context()
-  cnd <- tryCatch(
-    classify_parallel(context, "x", c("a", "b")),
-    warning = identity
-  )
+  cnd <- rlang::catch_cnd(classify_parallel(context, "x", c("a", "b")), "warning")
   expect_s3_class(cnd, c("llamaherd_warning_coverage", "llamaherd_warning"))
   expect_null(cnd$trace)
   expect_identical(conditionCall(cnd)[[1]], quote(classify_parallel))
@@ -112,20 +105,6 @@ test_that("on_error = 'stop' is an error that has what was computed", {
   )
 })
 
-test_that("wrong arguments of classify_parallel() are named", {
-  context <- local_context()
-  expect_page(classify_parallel(context, "x", 1:2)) # numbers are labels
-  expect_refused({
-    classify_parallel(context, "x")
-    classify_parallel("context", "x", "a")
-    classify_parallel(context, 1, "a")
-    classify_parallel(context, "x", c("a", NA))
-    classify_parallel(context, "x", list("a", "b"))
-    classify_parallel(context, "x", "a", progress = 1)
-    classify_parallel(context, "x", "a", system = "S")
-  })
-})
-
 test_that("calibrations take preferences out", {
   context <- local_context()
   texts <- c(a = "x", d = "y")
@@ -151,21 +130,13 @@ test_that("calibrations take preferences out", {
   expect_null(bare$names)
   expect_output(print(bare), "1: 0.75\\n2: 0.25")
   expect_equal(calibrated(probs, bare), fitted, ignore_attr = "calibration")
-  expect_identical(
-    unname(fitted),
-    unname(calibrated(unname(probs), bare)),
-    ignore_attr = TRUE
-  )
-  expect_identical(classify_calibrated(context, texts, c("yes", "n")), new)
-  classes <- classify_calibrated(
-    context,
-    "x",
-    c("yes", "n"),
-    "contextual",
-    content_free = "N/A"
-  )
+  plain <- unname(calibrated(unname(probs), bare))
+  expect_identical(unname(fitted), plain, ignore_attr = TRUE)
+  ask <- \(...) classify_calibrated(context, ...)
+  expect_identical(ask(texts, c("yes", "n")), new)
+  classes <- ask("x", c("yes", "n"), "contextual", content_free = "N/A")
   expect_identical(attr(classes, "calibration")$method, "contextual")
-  classes <- classify_calibrated(context, "x", c("yes", "n"), calibration = calibration)
+  classes <- ask("x", c("yes", "n"), calibration = calibration)
   expect_identical(attr(classes, "calibration"), calibration)
   expect_refused({
     calibrate_batch(mtcars)
@@ -175,11 +146,11 @@ test_that("calibrations take preferences out", {
     calibrated(new, calibration)
     calibrated(classify_parallel(context, "x", c("yes", "no")), calibration)
     calibrated(matrix(1, 1, 3), calibration)
-    classify_calibrated(context, 3, c("yes", "no"), calibration = calibration)
-    classify_calibrated(context, 3, c("yes", "no"), calibration = 1)
-    classify_calibrated(context, "x", "a", "contextual")
-    classify_calibrated(context, "x", "a", content_free = "N/A")
-    classify_calibrated(context, "x", "a", "other")
+    ask(3, c("yes", "no"), calibration = calibration)
+    ask(3, c("yes", "no"), calibration = 1)
+    ask("x", "a", "contextual")
+    ask("x", "a", content_free = "N/A")
+    ask("x", "a", "other")
   })
 })
 

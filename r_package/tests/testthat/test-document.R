@@ -31,26 +31,15 @@ test_that("a log says how chats were rendered and models thought", {
   context <- local_context()
   path <- local_log()
   document_start(path)
-  generate_parallel(
-    context,
-    "one",
-    chat = TRUE,
-    system = "Be brief.",
-    thinking = thinking(32, end = "</r>"),
-    variables = list(mood = "calm")
-  )
+  how <- thinking(32, end = "</r>")
+  said <- list(mood = "calm")
+  ask <- \(fun, ...) fun(context, "one", chat = TRUE, ...)
+  ask(generate_parallel, system = "Be brief.", thinking = how, variables = said)
   lines <- paste(readLines(path), collapse = "\n")
   expect_match(lines, "\"system\": \"Be brief.\"", fixed = TRUE)
   expect_match(lines, "\"budget\": 32", fixed = TRUE)
   expect_match(lines, "\"mood\": \"calm\"", fixed = TRUE)
-  classify_parallel(
-    context,
-    "one",
-    c("yes", "n"),
-    chat = TRUE,
-    thinking = 16,
-    n_thoughts = 3
-  )
+  ask(classify_parallel, c("yes", "n"), thinking = 16, n_thoughts = 3)
   lines <- paste(readLines(path), collapse = "\n")
   expect_match(lines, "\"thinking\": 16", fixed = TRUE)
   expect_match(lines, "\"n_thoughts\": 3", fixed = TRUE)
@@ -71,10 +60,8 @@ test_that("a log has all that is done with texts, and nobody's name", {
   coded <- annotate_texts(data, text, book, context, verbosity = -1)
   classify_parallel(context, c("x", "y"), c("yes", "n"))
   gold_sample(coded, 2, seed = 1)
-  explore(
-    list(id = "a", predictor = \(prompts, data, spec) prompts),
-    prompts = "x"
-  )
+  rule <- list(id = "a", predictor = \(prompts, data, spec) prompts)
+  explore(rule, prompts = "x")
   report(coded, "r.html")
   robustness(data, text, list(a = book, b = book), context)
   lines <- readLines("run.txt")

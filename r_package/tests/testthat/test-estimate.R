@@ -117,22 +117,6 @@ test_that("codes without a design need their probabilities", {
   expect_seen("estimate_regression", "'y': [1.0, 0.0, 0.0]")
 })
 
-test_that("arguments that are none are named", {
-  local_fake()
-  expect_refused({
-    estimate(1:3, local_gold())
-    estimate(data, local_gold(), ~party)
-    estimate(data, local_gold(), label ~ party)
-    estimate(data, local_gold(), label == "yes" ~ colour)
-    estimate(data, local_gold(), label == "yes" ~ party, by = party)
-    estimate(data, local_gold(), label == "yes" ~ party, model = "mean")
-    estimate(data, local_gold(), methods = "magic")
-    estimate(data, local_gold(), outcome = list(3))
-    estimate(data, list(1))
-    estimate(data[c("text", "party")], local_gold())
-  })
-})
-
 test_that("messages show what is missing as NA, and name the argument", {
   skip_if_no_llamaherd()
   wanted <- \(...) estimate(coded_by_hand(), "code", prob = "simple", ...)

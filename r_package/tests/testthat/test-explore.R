@@ -147,22 +147,6 @@ test_that("templates become sections", {
   expect_identical(rows$prompt, "Go now")
 })
 
-test_that("wrong arguments are explained", {
-  local_fake()
-  expect_page(explore(list(list(predictor = \(...) 1)), prompts = "a")) # numbers are labels
-  expect_refused({
-    explore(list(), prompts = "a")
-    explore(list(mean), prompts = "a")
-    explore(list(list(model = "m.gguf")), prompts = "a")
-    explore(list(list(id = "a")), prompts = "a")
-    explore(list(rule("a", "x")))
-    explore(list(rule("a", "x"), rule("a", "x")), prompts = "a")
-    explore(list(rule("a", "x")), prompts = 1)
-    explore(list(rule("a", "x")), prompts = list(prompts = "a", truth = c("x", "y")))
-    explore(list(rule("a", "x")), prompts = "a", sink = "file.csv")
-  })
-})
-
 test_that("a sink writes to the same file after setwd()", {
   skip_if_no_llamaherd()
   folder <- withr::local_tempdir()

@@ -26,18 +26,6 @@ test_that("a failure is an error", {
   expect_error(generate(context, "fail"), class = "llamaherd_error_generation")
 })
 
-test_that("wrong prompts are named", {
-  context <- local_context()
-  expect_refused({
-    generate(context, c("a", "b"))
-    generate(context, NA_character_)
-    generate(context, NULL)
-    generate(context, list("a"))
-    generate(context, 1.5)
-    generate(context, "a", unknown = 1)
-  })
-})
-
 test_that("log-probabilities are a data frame for each prompt", {
   context <- local_context()
   prompts <- c(a = "json ab", b = "fail", c = "json c")

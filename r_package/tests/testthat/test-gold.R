@@ -104,20 +104,6 @@ test_that("codes may come in a data frame", {
   expect_seen("gold_read", "'id': [3, 1]", "'party': ['A', 'A']", "['ann']")
 })
 
-test_that("arguments that are none are named", {
-  local_fake()
-  expect_refused({
-    gold_sample(1:3, 2)
-    gold_sample(texts(), 2, by = colour)
-    gold_sample(texts(), 2, by = "colour")
-    gold_sample(texts(), 2, text = c(text, party))
-    gold_sample(texts(), 2, text = text, prob = "convenient")
-    gold_sample(texts(), 9, text = text)
-    gold_sample(texts(), 2, text = text, allocation = 3)
-    write_gold("gold", "gold.csv")
-  })
-})
-
 test_that("people may give labels that the model never gave", {
   skip_if_no_llamaherd()
   data <- texts()

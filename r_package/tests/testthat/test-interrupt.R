@@ -4,31 +4,17 @@ test_that("an interrupt goes on and has what is done", {
   skip_if_no_llamaherd()
   skip_on_os("windows")
   installed <- nzchar(system.file("Meta", package = "llamaherd"))
-  skip_if_not(
-    installed,
-    "llamaherd is not installed, but loaded from its sources"
-  )
+  skip_if_not(installed, "llamaherd is not installed, but loaded from its sources")
   folder <- withr::local_tempdir()
   script <- file.path(folder, "script.R")
   file.copy(test_path("interrupted.R"), script)
   path <- function(name) file.path(folder, name)
-  arguments <- c(
-    "--vanilla",
-    shQuote(script),
-    shQuote(folder),
-    shQuote(test_path("python"))
-  )
-  withr::local_envvar(
-    R_LIBS = paste(.libPaths(), collapse = .Platform$path.sep),
-    FAKE_SLOW_FILE = path("slow")
-  )
-  system2(
-    file.path(R.home("bin"), "Rscript"),
-    arguments,
-    wait = FALSE,
-    stdout = path("out.txt"),
-    stderr = path("out.txt")
-  )
+  arguments <- c("--vanilla", shQuote(c(script, folder, test_path("python"))))
+  libraries <- paste(.libPaths(), collapse = .Platform$path.sep)
+  withr::local_envvar(R_LIBS = libraries, FAKE_SLOW_FILE = path("slow"))
+  program <- file.path(R.home("bin"), "Rscript")
+  out <- path("out.txt")
+  system2(program, arguments, wait = FALSE, stdout = out, stderr = out)
   # Seconds until a hang fails. On a busy machine in emulation, R may need a minute to start.
   patience <- 600
   wait_for_file <- function(name) {
@@ -37,10 +23,7 @@ test_that("an interrupt goes on and has what is done", {
       Sys.sleep(0.05)
     }
     if (!file.exists(path(name))) {
-      fail(paste(
-        c("no file", name, readLines(path("out.txt"))),
-        collapse = "\n"
-      ))
+      fail(paste(c("no file", name, readLines(out)), collapse = "\n"))
     }
   }
   wait_for_file("ready.rds")
@@ -50,10 +33,7 @@ test_that("an interrupt goes on and has what is done", {
 
   done <- readRDS(path("done.rds"))
   expect_identical(done$text, c(a = "x!", b = "y!", c = NA, d = NA))
-  expect_identical(
-    done$finish_reason,
-    c("stop", "stop", "cancelled", "cancelled")
-  )
+  expect_identical(done$finish_reason, rep(c("stop", "cancelled"), each = 2))
   expect_true("llamaherd_result" %in% done$class)
   expect_identical(done$partial, c(NA, NA, "half an", NA))
   expect_identical(done$condition, c("llamaherd_interrupt", "interrupt", "condition"))

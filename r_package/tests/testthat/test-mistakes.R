@@ -1,30 +1,5 @@
 # Tests the most common mistakes: each error message says what to do.
 
-test_that("mistakes say what to do", {
-  context <- local_context()
-  model <- context$model
-  expect_refused({
-    generate_parallel(model, "a")
-    generate_parallel("model.gguf", "a")
-    context_create(context)
-    context_create("model.gguf")
-    generate_parallel(context, NULL)
-    generate_parallel(context, data.frame(text = "a"))
-    generate(context, NULL)
-    generate(context, c("a", "b"))
-    classify_parallel(context, "a")
-    score_parallel(context, "a")
-    codebook()
-    annotate_texts(data.frame(speech = "a", party = "A"))
-    generate_parallel(context, "a", max_tokns = 3)
-    context_create(model, nctx = 3)
-    generate_parallel(context, "a", system = "x")
-    generate_parallel(context, "a", no_such_thing_at_all = 1)
-  })
-  close(context)
-  expect_refused(generate_parallel(context, "a"))
-})
-
 test_that("mistakes in coding and believing say what to do", {
   skip_if_no_llamaherd()
   speeches <- data.frame(

@@ -48,11 +48,7 @@ test_that("download_model() returns the path, and copies on request", {
     expect_identical(download_model(source, copy), copy)
     expect_identical(readLines(copy), "GGUF")
     nowhere <- file.path(dirname(path), "no", "such", "copy.gguf")
-    expect_error(
-      suppressWarnings(download_model(source, nowhere)),
-      "cannot be used",
-      class = "llamaherd_error_argument"
-    )
+    expect_errors("cannot be used" = suppressWarnings(download_model(source, nowhere)))
   })
 })
 

@@ -102,18 +102,3 @@ test_that("a model larger than the memory is refused", {
   expect_refused(model_load(path))
   expect_s3_class(model_load(path, check_memory = FALSE), "llamaherd_model")
 })
-
-test_that("wrong arguments are named with their values", {
-  local_fake()
-  path <- local_model_file()
-  expect_refused({
-    model_load(NA)
-    model_load(c("a", "b"))
-    model_load(NULL)
-    model_load(path, n_gpu_layers = "all")
-    model_load(path, check_memory = 1)
-    model_load(path, cache_dir = 1)
-    model_metadata(NULL)
-    model_metadata(data.frame())
-  })
-})

@@ -86,16 +86,3 @@ test_that("validate() gives both for several models", {
   only <- validate(annotations, include_confusion = FALSE, method = "cohen")
   expect_identical(names(only$reliability), "cohen")
 })
-
-test_that("what does not fit is refused", {
-  skip_if_no_llamaherd()
-  expect_refused({
-    compute_confusion_matrices("a")
-    compute_confusion_matrices(annotations, label_col = "code")
-    compute_confusion_matrices(annotations, c("A", "B"))
-    compute_confusion_matrices(annotations, label_levels = "A")
-    intercoder_reliability(rbind(annotations, annotations[1, ]))
-    intercoder_reliability(annotations, "fleiss")
-    validate(annotations, include_confusion = FALSE, include_reliability = FALSE)
-  })
-})

@@ -26,22 +26,6 @@ test_that("settings reach Python in both ways", {
   expect_seen("model_start", "'mirostat': 1")
 })
 
-test_that("mistakes in sampling settings are named", {
-  context <- local_context()
-  expect_refused({
-    sampling_options(0.9)
-    sampling_options(tipical_p = 0.9)
-    generate_parallel(context, "a", sampling = list(typical_p = 1))
-    generate_parallel(
-      context,
-      "a",
-      sampling = sampling_options(typical_p = 1),
-      typical_p = 1
-    )
-    generate_parallel(context, "a", tipical_p = 1)
-  })
-})
-
 test_that("defaults are Python's", {
   skip_if_no_llamaherd()
   python <- reticulate::import("llamaherd")$SamplingParams()

@@ -62,14 +62,3 @@ test_that("a missing continuation fails alone", {
   context <- local_context()
   expect_page(score_parallel(context, "x", list(NA_character_)))
 })
-
-test_that("wrong arguments of scores are named", {
-  context <- local_context()
-  expect_refused({
-    score_parallel(context, "x")
-    score_parallel(context, "x", 1)
-    score_parallel(context, c("x", "y", "z"), c("a", "b"))
-    score_parallel(context, "x", list(1))
-    perplexity(context, 1)
-  })
-})

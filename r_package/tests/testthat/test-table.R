@@ -164,13 +164,3 @@ test_that("a table prints its first rows, without tibble too", {
   local_mocked <- \(x) print(answers, n = 3, tibble = FALSE)
   expect_output(local_mocked(), "3 +bad\n... and 27 more")
 })
-
-test_that("wrong settings of schemas are named", {
-  context <- local_context()
-  expect_refused({
-    generate_parallel(context, "x", schema = 1)
-    generate_parallel(context, c("x", "y", "z"), schema = list(schema, schema))
-    generate_parallel(context, "x", schema = "no_such.json")
-    generate_parallel(context, "x", dotted = "yes")
-  })
-})

@@ -176,41 +176,6 @@ test_that("schemas may be texts and files", {
   expect_s3_class(check_schema(c("true", "false"), "schema", 2L), "per_prompt")
 })
 
-test_that("what is no schema is named", {
-  large <- withr::local_tempfile()
-  check <- function(schema, n = 1L) {
-    check_schema(schema, "schema", n)
-  }
-  expect_page(type_enum(1:3)) # numbers are labels
-  expect_refused({
-    type_enum(character())
-    type_enum(c("a", "a"))
-    type_array("string")
-    type_object(type_string())
-    type_object("D", type_string())
-    type_object(list(a = type_string()))
-    type_object(a = "string")
-    type_object(a = type_string(), a = type_string())
-    type_object(.required = NA)
-    type_string(1)
-    type_boolean(required = "no")
-    type_from_schema()
-    type_from_schema("{")
-    check(1)
-    check(NA_character_)
-    check("no_such_file.json")
-    check("{\"type\": }")
-    check(mtcars)
-    check(list(a = type_string()))
-    check(c(a = "string", b = "integer"))
-    check(list(const = NA))
-    check(list(minimum = Inf))
-    check(list(type = "object", default = mean))
-    check(c("true", "true"), 3L)
-    check(list(type_string(), 5), 2L)
-  })
-})
-
 test_that("the functions have ellmer's arguments", {
   single <- as.pairlist(alist(description = NULL, required = TRUE))
   for (make in list(type_boolean, type_integer, type_number, type_string)) {

@@ -213,24 +213,6 @@ test_that("some points of a curve are a data frame", {
   expect_identical(nrow(parts[[2]]), 59L)
 })
 
-test_that("what does not fit is refused", {
-  skip_if_no_llamaherd()
-  expect_refused({
-    validate(mean)
-    validate(data.frame(x = 1), 1)
-    validate(c("a", "b"), "a")
-    validate(c("a", "b"), list("a", "b"))
-    validate(c("a", "b"), c("a", "b"), prob = "p")
-    validate(c("a", "b"), c("a", "b"), prob = c(0.5, 2))
-    validate(c("a", "b"), c("a", "b"), scale = "metric")
-    validate(c("a", "b"), c("a", "b"), level = 95)
-    coverage_curve(c(0.1, 0.2), TRUE)
-    coverage_curve(validate("a", "a"))
-    texts_for_people(1, 0.9)
-    texts_for_people(coverage_curve(0.5, TRUE), 0.9)
-  })
-})
-
 test_that("models in a long table are compared on a page", {
   skip_if_no_llamaherd()
   long <- data.frame(
