@@ -107,16 +107,13 @@ expect_errors <- function(..., fixed = FALSE, class = "llamaherd_error_argument"
   env <- parent.frame()
   texts <- rlang::names2(calls)
   for (i in seq_along(calls)) {
-    call <- calls[[i]]
-    cnd <- expect_error(eval(call, env), class = class, label = deparse1(call))
-    if (nzchar(texts[[i]])) {
-      expect_match(
-        conditionMessage(cnd),
-        texts[[i]],
-        fixed = fixed,
-        info = deparse1(call)
-      )
-    }
+    told <- if (nzchar(texts[[i]])) list(regexp = texts[[i]], fixed = fixed)
+    rlang::inject(expect_error(
+      eval(calls[[i]], env),
+      !!!told,
+      class = class,
+      label = deparse1(calls[[i]])
+    ))
   }
 }
 
