@@ -144,7 +144,10 @@ test_that("errors of codes and weights name what is wrong in R's words", {
     expect_error(eval(call), message, class = "llamaherd_error_argument")
   }
   refused("`[.]{3}.* `?a", levels = "a")
-  refused("`weights[[]2[]]` must be finite and not negative, not -1", weights = c(1, -1, 1))
+  refused(
+    "`weights[[]2[]]` must be finite and not negative, not -1",
+    weights = c(1, -1, 1)
+  )
   refused("`weights` must not all be 0", weights = c(0, 0, 0))
   data <- data.frame(text = letters[1:3], w = c(0.5, 2, 1))
   expect_error(

@@ -241,5 +241,8 @@ test_that("columns with one name are the error of an expression, too", {
   context <- local_context()
   book <- codebook("Which?", c("yes", "n"))
   expect_error(annotate_texts(twice, `my text`, book, context), "several columns.* id")
-  expect_error(gold_sample(twice, 1, prob = "weights", weights = 1 / id), "several columns")
+  expect_error(
+    gold_sample(twice, 1, prob = "weights", weights = 1 / id),
+    "several columns"
+  )
 })

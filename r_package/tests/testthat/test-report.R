@@ -40,7 +40,11 @@ test_that("changed probabilities are refused", {
   for (name in c("prob", "p_n")) {
     changed <- coded
     changed[[name]][[3]] <- 0.123
-    expect_error(report(changed, path), "Row 3 of `x`", class = "llamaherd_error_argument")
+    expect_error(
+      report(changed, path),
+      "Row 3 of `x`",
+      class = "llamaherd_error_argument"
+    )
   }
   report(coded[3:2, setdiff(names(coded), "p_n")], path)
 })
