@@ -62,6 +62,9 @@ def warn(message: str) -> None:
     say(f"llamaherd: warning: {message}")
 
 
+NO_THREAD = "can't start new thread"  # a RuntimeError; Python has no class for it
+
+
 def failed(message: object, status: ExitStatus = ExitStatus.FAILED) -> int:
     """Print why a command failed, and return the exit status."""
     if isinstance(message, FileNotFoundError) and not has_working_folder():
@@ -74,7 +77,7 @@ def failed(message: object, status: ExitStatus = ExitStatus.FAILED) -> int:
         )
         advice = "; free space and run the command again" if is_full(message) else ""
         message = f"{name}{message.strerror}{advice}"
-    elif isinstance(message, RuntimeError):
+    elif NO_THREAD in str(message):
         message = f"{message}: end other programs, or raise the limit (ulimit -u)"
     say(f"llamaherd: {message}")
     return status

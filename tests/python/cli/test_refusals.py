@@ -15,11 +15,12 @@ import pytest
 import tiny_models
 from llamaherd.calls.structured.subschemas import referred
 from llamaherd.cli import main
+from llamaherd.cli.conventions import failed
 from llamaherd.cli.run import run
 from llamaherd.cli.serve_run import given_models
 from llamaherd.cli.wording import terms_of_command
 from llamaherd.engine.core import checks
-from llamaherd.engine.core.errors import ArgumentError
+from llamaherd.engine.core.errors import ArgumentError, ContextError
 from llamaherd.engine.core.words import setting, spoken_in
 from llamaherd.remote.server import KEY_VARIABLE
 from llamaherd.server.access import Guard
@@ -380,3 +381,12 @@ def test_a_lack_of_threads_is_told(
     )
     assert main(["doctor"]) == 1
     assert "can't start new thread: end other programs" in capsys.readouterr().err
+
+
+def test_advice_on_threads_is_given_for_a_lack_of_threads_alone(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    failed(ContextError("there is not enough memory: lower n_ctx"))
+    assert capsys.readouterr().err == (
+        "llamaherd: there is not enough memory: lower n_ctx\n"
+    )

@@ -75,7 +75,7 @@ def test_a_cache_that_the_memory_cannot_hold_ends_the_command(
         command += ["--port", "0", "--n-threads", "1", "--n-ctx", "1000000000"]
         ended = subprocess.run(command, capture_output=True, text=True, check=False)
         assert ended.returncode == 1
-        assert "lower n_ctx to at most" in ended.stderr
+        assert ended.stderr.endswith(": lower --n-ctx to at most 3906\n")
         assert "Traceback" not in ended.stderr
 
 
