@@ -124,11 +124,11 @@ def compare(
     from llamaherd.tables.outputs import check_place  # noqa: PLC0415
     from llamaherd.tables.stored import is_stream  # noqa: PLC0415
 
-    for path in (out, plot):  # before hours of work
+    for name, path in (("out", out), ("plot", plot)):  # before hours of work
         if path is not None:
-            check_free(Path(path), overwrite=overwrite, argument="out")
+            check_free(Path(path), overwrite=overwrite, argument=name)
             if not is_stream(path):
-                check_place(path, "out")
+                check_place(path, name)
     pyplot = None if plot is None else _pyplot(plot)
     loading = take_table(settings)
     options = {

@@ -146,6 +146,7 @@ def test_a_command_replaces_a_file_only_if_asked(
 MISSING_FOLDER = "there is no folder"
 BEFORE_WORK = [
     *((f"{command} none/out.csv", 2, MISSING_FOLDER) for command in COMMANDS[1:]),
+    (f"{COMMANDS[2]} none/out.png", 2, "--plot 'none/out.png': there is no folder"),
     (f"{COMMANDS[2]} out.xyz", 2, "--plot must end in one of .eps, "),
     (f"{COMMANDS[2]} out.png", 1, "plots need matplotlib"),
     (f"{COMMANDS[5]} out.parquet", 1, ".parquet needs pyarrow"),
