@@ -80,6 +80,7 @@ _OF_LOADING: dict[str, Schema] = {
     ),
     "tfs_z": schemas.NUMBER,
 }
+_LOADING = part(**_OF_LOADING)
 _OPTIONS = part(
     num_predict=schemas.WHOLE,
     **{
@@ -268,7 +269,7 @@ class OllamaEmbed(EmbeddingsApi):
         "input": either(schemas.SOME_TEXT, listed(schemas.SOME_TEXT, **schemas.ITEMS)),
         "truncate": schemas.FLAG,
         "dimensions": whole(1),
-        "options": part(**_OF_LOADING),
+        "options": _LOADING,
     }
     unused: ClassVar = {**OF_CLIENTS, **_NEUTRAL}
     answers = record(
@@ -282,8 +283,7 @@ class OllamaEmbed(EmbeddingsApi):
     def prepare(self, fields: dict[str, object]) -> Prepared[Embeddings]:
         """See `WorkShape`."""
         request = self.effective_fields(fields)
-        options = request.pop("options", {})
-        checked_fields("options", options, part(**_OF_LOADING))
+        checked_fields("options", request.pop("options", {}), _LOADING)
         prepared = self.prepared({"truncate": True, **request})
 
         def render(embeddings: Embeddings) -> dict[str, object]:

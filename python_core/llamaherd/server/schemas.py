@@ -147,17 +147,16 @@ _CLASSES = {"boolean": bool, "string": str, "array": list, "object": dict}
 class UnusedField:
     """Field without an effect on the answer."""
 
-    kind: Schema  # JSON type of the field in the APIs that have it
+    kind: Schema  # JSON types of the field in the APIs that have it
     # Accepted values, null left out; None accepts every value of these types.
     values: tuple[object, ...] | None
     reason: str = ""  # reason why other values are refused; "" for no reason
-    of_texts: bool = False  # whether an object may have texts only
 
     @property
     def schema(self) -> dict[str, object]:
         """JSON Schema of the accepted values, null left out."""
         if self.values is None:
-            return self._kind
+            return self.kind
         return {"enum": list(self.values)} if self.values else {"type": "null"}
 
     def check(self, name: str, value: object) -> None:
@@ -165,7 +164,7 @@ class UnusedField:
         if value is None:
             return
         try:
-            check_kinds(name, value, self._kind, param=name)
+            check_kinds(name, value, self.kind, param=name)
         except ApiError as error:
             more = f"; {self._refusal('it')}" if self.values == () else ""
             raise bad_field(name, f"{error}{more}") from None
@@ -173,10 +172,6 @@ class UnusedField:
             return
         text = self._refusal(name, f", not {shown(value)}")
         raise ApiError(400, text, param=name, code="unsupported_parameter")
-
-    @property
-    def _kind(self) -> Schema:
-        return {**self.kind, "additionalProperties": TEXT} if self.of_texts else self.kind
 
     def _refusal(self, name: str, but: str = "") -> str:
         values = [JSON.literal(value) for value in self.values or ()]
@@ -276,7 +271,7 @@ FIELDS: Mapping[str, UnusedField] = {
         "safety_identifier service_tier session_id user",
     ),
     "id_slot": UnusedField(WHOLE, None),
-    "metadata": UnusedField(OBJECT, None, of_texts=True),
+    "metadata": UnusedField({**OBJECT, "additionalProperties": TEXT}, None),
 }
 # Fields about the client, which every path accepts.
 OF_CLIENTS = {name: field for name, field in FIELDS.items() if field.values is None}
