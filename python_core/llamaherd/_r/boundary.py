@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any, ParamSpec
 
 import llamaherd as lh
 from llamaherd.calls.chat.conversations import Refused
+from llamaherd.engine.core import files
 from llamaherd.engine.core.argument import Argument, Id
 from llamaherd.engine.core.caller import notes_of, recorded_warnings
 from llamaherd.engine.core.errors import BadArgumentError, GenerationError
-from llamaherd.engine.core.files import is_full
 from llamaherd.engine.core.words import R, spoken_in
 
 if TYPE_CHECKING:
@@ -78,7 +78,7 @@ def described(error: Exception) -> dict[str, Any]:
     """Return the fields of an error, and its message for R; indices count from 1."""
     if isinstance(error, GenerationError):
         return {"message": clean(str(error)), "code": error.code}
-    if isinstance(error, FileNotFoundError) and not _folder():
+    if isinstance(error, FileNotFoundError) and not files.has_working_folder():
         return {"message": _DELETED}
     if not isinstance(error, BadArgumentError):
         is_of_file = isinstance(error, OSError) and error.filename and error.strerror
@@ -100,20 +100,9 @@ def _spelled(argument: Argument) -> str:
 def _of_file(error: OSError) -> str:
     """Return the message for a failed access to a file, without the error number."""
     path = str(error.filename)
-    advice = "; free space and try again" if is_full(error) else ""
-    text = f"{path!r} cannot be used: {error.strerror}{advice}"
-    if os.path.isabs(path):  # noqa: PTH117
-        return text
-    folder = _folder()
-    return f"{text}; {f'relative to {folder!r}' if folder else _DELETED}"
-
-
-def _folder() -> str:
-    """Return the working directory; "" if it was deleted."""
-    try:
-        return os.getcwd()  # noqa: PTH109
-    except FileNotFoundError:
-        return ""
+    text = files.why_unusable(path, error)
+    is_lost = not os.path.isabs(path) and not files.has_working_folder()  # noqa: PTH117
+    return f"{text}; {_DELETED}" if is_lost else text
 
 
 def _from_one(step: Step) -> Step:

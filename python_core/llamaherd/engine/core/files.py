@@ -355,15 +355,20 @@ def content_of(name: Name, path: Path) -> bytes:
         raise _unusable(name, path, error) from error
 
 
+def why_unusable(path: str, error: OSError) -> str:
+    """Return why a file cannot be read or written, without the error's number."""
+    more = "; free space and try again" if is_full(error) else ""
+    if not os.path.isabs(path) and has_working_folder():  # noqa: PTH117
+        more += f"; relative to {str(Path.cwd())!r}"
+    return f"{path!r} cannot be used: {error.strerror or error}{more}"
+
+
 def _unusable(name: Name, path: Path, error: OSError) -> UnusableFileError:
     """Return the error of a file that an argument names."""
     is_missing = isinstance(error, FileNotFoundError)
     kind = MissingFileError if is_missing else UnusableFileError
-    more = "; free space and try again" if is_full(error) else ""
-    if not path.is_absolute() and has_working_folder():
-        more += f"; relative to {str(Path.cwd())!r}"
     named = kind(
-        f"{str(path)!r} cannot be used: {error.strerror or error}{more}",
+        why_unusable(str(path), error),
         argument=name,
         code="not_found",
         form="{name}: {problem}",
