@@ -1,6 +1,21 @@
-"""A value of each sampling setting."""
+"""A value of each sampling setting, and a text as no user gives it."""
 
 from __future__ import annotations
+
+
+class Liar(str):
+    """A text that writes itself in another way."""
+
+    __slots__ = ()
+
+    def __str__(self) -> str:
+        return "lie"
+
+    __repr__ = __str__
+
+    def __format__(self, form: str) -> str:
+        return "lie"
+
 
 # A value of each setting, and other settings with which the value has an effect.
 EFFECTIVE: dict[str, tuple[object, dict[str, object]]] = {

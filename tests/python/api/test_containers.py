@@ -15,6 +15,7 @@ import pytest
 import tiny_models
 from llamaherd.calls.journal.entry import entry_of, row_of
 from llamaherd.calls.journal.file import DamagedError
+from setting_examples import Liar
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -137,20 +138,6 @@ def test_no_prompts_have_the_columns_of_the_schema(ctx: lh.Context) -> None:
 class Label(str, Enum):
     YES = "yes"
     NO = "no"
-
-
-class Liar(str):
-    """A text that writes itself in another way."""
-
-    __slots__ = ()
-
-    def __str__(self) -> str:
-        return "lie"
-
-    __repr__ = __str__
-
-    def __format__(self, form: str) -> str:
-        return "lie"
 
 
 SUBCLASSES: list[Callable[[str], Any]] = [Label, Liar, np.str_]

@@ -28,6 +28,7 @@ from llamaherd.engine.core.plain import (
 )
 from llamaherd.engine.core.sampling import SamplingParams
 from llamaherd.engine.core.values import checked_schema
+from setting_examples import Liar
 
 BERLIN = dt.timezone(dt.timedelta(hours=1))
 
@@ -38,20 +39,6 @@ class Word(str, Enum):
 
 class Number(IntEnum):
     THREE = 3
-
-
-class Liar(str):
-    """A text that writes itself in another way."""
-
-    __slots__ = ()
-
-    def __str__(self) -> str:
-        return "lie"
-
-    __repr__ = __str__
-
-    def __format__(self, form: str) -> str:
-        return "lie"
 
 
 class Odd(float):

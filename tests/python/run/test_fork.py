@@ -20,7 +20,18 @@ pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 
 TEMPLATE = "{% for m in messages %}<{{ m.role }}>{{ m.content }}\n{% endfor %}"
 
-# Run in a separate process, because pytest must not exit twice.
+
+def ended(*arguments: str) -> subprocess.CompletedProcess[str]:
+    """Run Python in a process of its own, because pytest must not exit twice."""
+    return subprocess.run(
+        [sys.executable, *arguments],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=600,
+    )
+
+
 SCRIPT = """
 import os, sys, warnings
 import llamaherd as lh
@@ -56,13 +67,7 @@ print(len(running.results()), lh.generate(context, "a", max_tokens=3).finish_rea
 
 @pytest.mark.long(reason="a process or a thread for each case")
 def test_a_child_is_refused_and_the_parent_goes_on(tiny_path: TinyPath) -> None:
-    run = subprocess.run(
-        [sys.executable, "-c", SCRIPT, str(tiny_path("llama"))],
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=600,
-    )
+    run = ended("-c", SCRIPT, str(tiny_path("llama")))
     assert run.returncode == 0, run.stderr
     assert run.stdout.split()[0] == "3"
 
@@ -109,13 +114,7 @@ print(len(chat.turns))
 
 def test_a_child_of_a_process_whose_chat_answers_gets_errors(tmp_path: Path) -> None:
     path = tiny_models.write(tmp_path / "tiny.gguf", "llama", chat_template=TEMPLATE)
-    run = subprocess.run(
-        [sys.executable, "-c", CHATTING, str(path)],
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=600,
-    )
+    run = ended("-c", CHATTING, str(path))
     *statuses, n_turns = run.stdout.split()
     assert statuses == ["3"] * 12 + ["4"], run.stderr
     assert n_turns == "4"
@@ -145,13 +144,7 @@ llama_cpp.Llama(sys.argv[1], n_ctx=64, n_threads=2, verbose=False).eval([1, 2, 3
 def test_a_child_may_load_a_model_when_its_parent_has_none(
     tiny_path: TinyPath, before: str
 ) -> None:
-    run = subprocess.run(
-        [sys.executable, "-c", before + CHILD, str(tiny_path("llama"))],
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=600,
-    )
+    run = ended("-c", before + CHILD, str(tiny_path("llama")))
     assert run.stdout.strip() == "7", run.stderr
 
 
@@ -179,13 +172,7 @@ print(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
 
 
 def test_work_without_a_model_runs_in_a_child(tiny_path: TinyPath) -> None:
-    run = subprocess.run(
-        [sys.executable, "-c", WITHOUT, str(tiny_path("llama"))],
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=600,
-    )
+    run = ended("-c", WITHOUT, str(tiny_path("llama")))
     assert (run.stdout.split(), run.stderr) == (["6"], "")
 
 
@@ -211,13 +198,7 @@ with lh.Model(sys.argv[1]) as model, lh.Context(model) as context:
 
 def test_a_block_ends_in_a_child_without_an_error(tmp_path: Path) -> None:
     path = tiny_models.write(tmp_path / "tiny.gguf", "llama", chat_template=TEMPLATE)
-    run = subprocess.run(
-        [sys.executable, "-c", INSIDE, str(path)],
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=600,
-    )
+    run = ended("-c", INSIDE, str(path))
     assert (run.stdout.split(), run.stderr) == (["5", "3"], "")
 
 
@@ -246,11 +227,5 @@ def test_processes_that_start_anew_load_models_of_their_own(
     # A separate program, because its child imports it again; a test cannot be imported.
     program = tmp_path / "spawned.py"
     program.write_text(SPAWNED)
-    run = subprocess.run(
-        [sys.executable, str(program), str(tiny_path("llama"))],
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=600,
-    )
+    run = ended(str(program), str(tiny_path("llama")))
     assert run.stdout == "True\n", run.stderr
