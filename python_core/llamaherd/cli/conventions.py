@@ -62,9 +62,6 @@ def warn(message: str) -> None:
     say(f"llamaherd: warning: {message}")
 
 
-NO_THREAD = "can't start new thread"  # a RuntimeError; Python has no class for it
-
-
 def failed(message: object, status: ExitStatus = ExitStatus.FAILED) -> int:
     """Print why a command failed, and return the exit status."""
     if isinstance(message, FileNotFoundError) and not has_working_folder():
@@ -77,8 +74,6 @@ def failed(message: object, status: ExitStatus = ExitStatus.FAILED) -> int:
         )
         advice = "; free space and run the command again" if is_full(message) else ""
         message = f"{name}{message.strerror}{advice}"
-    elif NO_THREAD in str(message):
-        message = f"{message}: end other programs, or raise the limit (ulimit -u)"
     say(f"llamaherd: {message}")
     return status
 

@@ -64,7 +64,7 @@ def whole(low: int, high: int | None = None) -> ValueKind:
 
     def read(text: str) -> int | None:
         number = int(text) if re.fullmatch(r"[+-]?[0-9]+", text.strip()) else low - 1
-        return number if low <= number <= (number if high is None else high) else None
+        return number if low <= number <= (math.inf if high is None else high) else None
 
     return _kind(read, f"is not a whole number {wanted}")
 

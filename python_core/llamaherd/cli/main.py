@@ -12,7 +12,6 @@ import click
 
 from llamaherd.cli.conventions import (
     EXPECTED,
-    NO_THREAD,
     ExitStatus,
     Termination,
     drop_unwritable_output,
@@ -196,8 +195,8 @@ def _run(arguments: Sequence[str] | None) -> int:
         return ExitStatus.NO_READER
     except EXPECTED as error:
         return failed(error, status_of(error))
-    except RuntimeError as error:
-        if NO_THREAD not in str(error):
+    except RuntimeError as error:  # Python has no class for a lack of threads
+        if "can't start new thread" not in str(error):
             raise
-        return failed(error)
+        return failed(f"{error}: end other programs, or raise the limit (ulimit -u)")
     return ExitStatus.DONE if status is None else int(status)

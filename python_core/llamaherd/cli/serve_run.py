@@ -174,10 +174,10 @@ def _tell_ready(line: str, server_socket: socket.socket, path: str | None) -> No
 
 def check_ready_file(path: str | None) -> None:
     """Check that `--ready-file` can be written, and is free or of an earlier server."""
-    from llamaherd.tables.outputs import check_place  # noqa: PLC0415 - fast help
-
     if path is None:
         return
+    from llamaherd.tables.outputs import check_place  # noqa: PLC0415 - fast help
+
     check_place(path, "--ready-file")
     with suppress(OSError, *DAMAGED):
         if json.loads(Path(path).read_bytes()).keys() == {"url", "pid"}:

@@ -35,12 +35,14 @@ class _CommandLine(LanguageTerms):
 
     # Command whose options messages name; None outside of a command.
     command: click.Command | None = None
-    given: tuple[str, ...] = ()  # parameters that its command line sets
+    set_by_user: tuple[str, ...] = ()  # parameters that its command line sets
 
     def name(self, argument: str) -> str:
         """Return the option that the command line gives for an argument."""
         option = self._option(argument)
-        return flag_of(option) if option and option.name in self.given else argument
+        if option is None or option.name not in self.set_by_user:
+            return argument
+        return flag_of(option)
 
     def argument(self, function: str, name: str) -> str:
         """Return the option for an argument, of this command or of another one."""
@@ -116,8 +118,8 @@ def terms_of_command(
 ) -> LanguageTerms:
     """Return the terms for messages about the options of a command."""
     names = [str(param.name) for param in command.params]
-    given = tuple(name for name in names if ctx is not None and is_given(ctx, name))
-    return replace(COMMAND_LINE, command=command, given=given)
+    is_set = (name for name in names if ctx is not None and is_given(ctx, name))
+    return replace(COMMAND_LINE, command=command, set_by_user=tuple(is_set))
 
 
 def is_given(ctx: click.Context, name: str) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections import Counter
 from functools import cache, partial
 from typing import TYPE_CHECKING, Any
 
@@ -76,8 +77,9 @@ def shortened(names: Sequence[str], room: int) -> list[str]:
         else f"{name[: room - 3 - head]}...{name[len(name) - head :]}"
         for name in names
     ]
+    counts = Counter(short)
     return [
-        f"({i}) {name[: room - 4 - len(str(i))]}" if short.count(name) > 1 else name
+        f"({i}) {name[: room - 4 - len(str(i))]}" if counts[name] > 1 else name
         for i, name in enumerate(short, 1)
     ]
 

@@ -147,22 +147,22 @@ class Coded:
         if not self.codebook.kind.is_several:
             self._check_cells("prob", self.probs.tolist())
 
-    def _check_cells(self, role: str, made: Sequence[Any]) -> None:
+    def _check_cells(self, role: str, answers: Sequence[Any]) -> None:
         """Check that a column, if `frame` has it, has the values that the model gave."""
         name = self.columns.get(role)
         if name is None or name not in names(self.frame):
             return
         there = column(self.frame, name, role)
-        if len(there) == len(made):
-            cells = enumerate(zip(there, made, strict=True))
+        if len(there) == len(answers):
+            cells = enumerate(zip(there, answers, strict=True))
             i = next((i for i, (a, b) in cells if not _is_same(a, b)), None)
             if i is None:
                 return
-            values = made[i] if isinstance(made[i], list) else [made[i]]
-            given = " or ".join(map(repr, values))
-            what = f"{there[i]!r} in row {number_of(i)}, where the model gave {given}"
+            answer = answers[i] if isinstance(answers[i], list) else [answers[i]]
+            known = " or ".join(map(repr, answer))
+            what = f"{there[i]!r} in row {number_of(i)}, where the model gave {known}"
         else:
-            what = f"{len(there)} rows, but there are {len(made)} labels"
+            what = f"{len(there)} rows, but there are {len(answers)} labels"
         advice = "Write other probabilities to a new column"
         if role == "label":
             advice = (
@@ -288,15 +288,15 @@ class Coded:
         return label.split(JOINED) if self.codebook.kind.is_several else [label]
 
 
-def _is_same(cell: object, made: object) -> bool:
+def _is_same(cell: object, answer: object) -> bool:
     """Compare a cell with a label, a probability (NaN: missing), or one of several."""
-    if isinstance(made, list):
-        return any(_is_same(cell, prob) for prob in made)
-    if not isinstance(made, float):
-        return text_of(cell) == text_of(made)
+    if isinstance(answer, list):
+        return any(_is_same(cell, prob) for prob in answer)
+    if not isinstance(answer, float):
+        return text_of(cell) == text_of(answer)
     if not isinstance(cell, (int, float)):
-        return cell is None and math.isnan(made)
-    return math.isclose(cell, made, abs_tol=_ROUNDING)
+        return cell is None and math.isnan(answer)
+    return math.isclose(cell, answer, abs_tol=_ROUNDING)
 
 
 def row_indices(rows: object, n: int) -> list[int]:

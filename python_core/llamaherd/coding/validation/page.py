@@ -245,12 +245,14 @@ def _confusion(validation: Validation) -> list[str]:
     counts = [
         [f"{count:,}" for count in row] for row in validation.accuracy.confusion.tolist()
     ]
-    for room in range(max(*map(len, names), _LEAST_LABEL), _LEAST_LABEL - 1, -1):
+    longest = min(max(*map(len, names), _LEAST_LABEL), _WIDTH)
+    for room in range(longest, _LEAST_LABEL - 1, -1):
         short = shortened(names, room)
         rows = [["model \\ people", *short]]
         rows += [[name, *row] for name, row in zip(short, counts, strict=True)]
-        if max(map(len, table(rows))) <= _WIDTH:
-            return table(rows)
+        lines = table(rows)
+        if max(map(len, lines)) <= _WIDTH:
+            return lines
     # Numbers stand for labels that are too long, or too many.
     numbers = [f"({i})" for i in range(1, len(names) + 1)]
     legend = [f"{i} {name}" for i, name in zip(numbers, names, strict=True)]
