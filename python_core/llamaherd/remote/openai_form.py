@@ -14,11 +14,10 @@ from llamaherd.engine.core.argument import Argument
 from llamaherd.engine.core.checks import OTHER_NAMES
 from llamaherd.engine.core.errors import ArgumentTypeError, Failure
 from llamaherd.engine.core.outcome import Finish, Output
-from llamaherd.engine.core.sampling import SamplingParams
+from llamaherd.engine.core.sampling import OF_REQUEST, PER_PROMPT, SamplingParams
 from llamaherd.engine.core.thinking import Thinking
 from llamaherd.remote.label_probs import AnswerToken, label_scores
 from llamaherd.remote.request import (
-    OF_REQUEST,
     ApiForm,
     WrongAnswerError,
     count_of_tokens,
@@ -57,7 +56,6 @@ _TAKEN = {"chat", "system", "thinking", "variables"} | {
     *("n", "params", "retries", "strict", "show_schema", "journal", "on_error"),
     *("progress", "labels", "sampling", "seed"),
 }
-_CONSTRAINTS = ("schema", "regex", "grammar", "choices", "quote_from")
 
 
 @dataclass(frozen=True)
@@ -83,7 +81,7 @@ class OpenAIForm(ApiForm):
         self._check_options(options)
         for sampling in {id(sampling): sampling for sampling in params}.values():
             for name in sampling.changed():
-                if name not in {*self.settings, *_CONSTRAINTS, *OF_REQUEST}:
+                if name not in {*self.settings, *PER_PROMPT, *OF_REQUEST}:
                     raise refuse(name, self.name)
             if sampling.regex is not None and not self.structured:
                 raise refuse("regex", self.name, "give a schema or choices")

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from llamaherd.engine.core.errors import ArgumentError
 from llamaherd.engine.core.outcome import Finish, Output
 from llamaherd.engine.core.request import Request
+from llamaherd.engine.core.sampling import OF_REQUEST
 
 if TYPE_CHECKING:
     from collections.abc import Container, Mapping, Sequence
@@ -25,8 +26,6 @@ if TYPE_CHECKING:
     from llamaherd.engine.core.sampling import SamplingParams
 
 
-# Sampling settings that a request has itself.
-OF_REQUEST = ("max_tokens", "stop", "seed")
 GENERATE, CLASSIFY = "/generate", "/classify"  # llamaherd's own paths
 
 
