@@ -183,19 +183,23 @@ def kappa_statistic(
     rows, columns = p.sum(axis=1), p.sum(axis=0)
     agree = 1 - distance / worst if worst > 0 else np.ones_like(distance)
     po, pe = float((agree * p).sum()), float(rows @ agree @ columns)
-    value, slopes = math.nan, np.zeros((q, q))
+    value, slopes, moves = math.nan, np.zeros((q, q)), np.zeros((q, q))
     if 1 - pe > LEAST_SPREAD:
         value = (po - pe) / (1 - pe)
         by_row, by_column = agree @ columns, agree.T @ rows
-        pull = (by_row[:, None] + by_column[None, :]) * (1 - po)
-        slopes = (agree * (1 - pe) - pull) / (1 - pe) ** 2
+        by_both = by_row[:, None] + by_column[None, :]
+        slopes = (agree * (1 - pe) - by_both * (1 - po)) / (1 - pe) ** 2
         slopes -= (p * slopes).sum()
+        apart, added = 1 - agree, float(w.mean())
+        expected = 1 - pe + added * (2 - by_both) + added**2 * apart
+        with_unit = 1 - (1 - po + added * apart) * (1 + added) / expected
+        moves = (with_unit - value) / added
     pairs = possible_pairs(rows + columns > 0, is_ordered=is_ordered)
     kappa = UnitStatistic(
         value=value,
         weights=w,
         slopes=slopes[indices[0], indices[1]],
-        unseen=np.where(pairs, slopes, np.nan),
+        unseen=np.where(pairs, moves, np.nan),
         groups=indices[0] if is_model else None,
         least=-1.0,
     )

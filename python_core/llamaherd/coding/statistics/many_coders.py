@@ -134,7 +134,7 @@ def _alpha(
         return np.bincount(indices[is_coded], weights, q).astype(np.float64)
 
     marginals = by_code(w)
-    n = float(marginals.sum())
+    n, added = float(marginals.sum()), float(w.mean())
     of_within = np.zeros(q)  # through the scores, by the weight of a code
     if scale in ("nominal", "ratio"):
         apart = 1 - np.eye(q) if scale == "nominal" else _relative(ratings.numbers)
@@ -168,15 +168,8 @@ def _alpha(
             expected,
         )
     ratio = within * left / between
-
-    def slopes(
-        pairs: Floats, m: Floats, through_scores: Floats, of_all: Floats
-    ) -> Floats:
-        ahead = -left / between * (pairs + through_scores)
-        return np.asarray(ahead - ratio * (m / left - of_all / between))
-
-    unit_slopes = slopes(pairs, sizes, summed(of_within), summed(of_between))
-    usual = float(np.average(unit_slopes, weights=w))
+    unit_slopes = ratio * (summed(of_between) / between - sizes / left)
+    unit_slopes -= left / between * (pairs + summed(of_within))
     near = _possible(marginals, scale)
     distance = (
         apart[np.arange(q)[:, None], near]
@@ -184,21 +177,24 @@ def _alpha(
         else (scores[:, None] - scores[near]) ** 2
     )
     m = sizes.max()
-    unseen = slopes(
-        2 * distance,
-        m,
-        (m - 1) * of_within[:, None] + of_within[near],
-        (m - 1) * of_between[:, None] + of_between[near],
-    )
+    pairs = 2 * distance + (m - 1) * of_within[:, None] + of_within[near]
+    others = (m - 1) * of_between[:, None] + of_between[near]
+    of_all = others + 2 * added * (m - 1) * distance
+    with_unit = (within + added * pairs) * (left + added * m) / (between + added * of_all)
+    unseen = (ratio - with_unit) / added
     unseen[marginals <= 0] = np.nan
-    alpha = UnitStatistic(
-        value=1 - observed / expected,
-        weights=w,
-        slopes=unit_slopes - usual,
-        unseen=unseen - usual,
-        least=-1.0,
+    usual = float(np.average(unit_slopes, weights=w))
+    return (
+        UnitStatistic(
+            value=1 - observed / expected,
+            weights=w,
+            slopes=unit_slopes - usual,
+            unseen=unseen - usual,
+            least=-1.0,
+        ),
+        observed,
+        expected,
     )
-    return alpha, observed, expected
 
 
 def _possible(marginals: Floats, scale: Scale) -> Integers:

@@ -213,8 +213,9 @@ class UnitStatistic:
     weights: Floats  # float64[n], positive weights of the units
     slopes: Floats  # float64[n], derivatives by the weights. Their mean, weighted, is 0.
     # float64[q, c], derivatives by the weight of an unseen unit with one of q labels and
-    # c codes; NaN for impossible units. If all are NaN, the statistic is one of numbers,
-    # whose sample shows no third moment.
+    # c codes; of kappa and alpha, whose denominator can be nearly 0, what a unit of the
+    # mean weight really changes, divided by this weight. NaN for impossible units. If all
+    # are NaN, the statistic is one of numbers, whose sample shows no third moment.
     unseen: Floats
     # int64[n], group of each unit, from 0; -1 for a unit without one. They are the q
     # labels if q > 1. None without groups.

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import llamaherd as lh
 import numpy as np
 import pytest
 from llamaherd.coding.statistics.accuracy import accuracy_of
-from llamaherd.coding.statistics.agreement import cohen_kappa
+from llamaherd.coding.statistics.agreement import cohen_kappa, kappa_statistic
 from llamaherd.coding.statistics.many_coders import gwet_ac1, krippendorff_alpha
 from llamaherd.coding.statistics.ratings import ModelAndPerson
 
@@ -32,6 +34,30 @@ def test_an_unseen_miss_of_a_large_weight_lowers_the_limits() -> None:
         assert known.low < known.value < known.high
         even = of(codes)
         assert (even.low, even.high) == (of([given, gold]).low, of([given, gold]).high)
+
+
+@pytest.mark.parametrize("worst", [1, 4])
+def test_an_unseen_unit_of_kappa_is_a_unit_that_is_added(worst: int) -> None:
+    """The value with each possible further unit is what the unseen unit says."""
+    rng = np.random.default_rng(worst)
+    both = rng.integers(0, 3, (2, 40))
+    distance = np.array([[0, 1, worst], [1, 0, 1], [worst, 1, 0]], dtype=float)
+    even = np.full(40, 1 / 40)
+    kappa, _, _ = kappa_statistic(both, distance, even)
+    for label, code in np.ndindex(3, 3):
+        more = np.column_stack([both, [label, code]])
+        added, _, _ = kappa_statistic(more, distance, np.full(41, 1 / 41))
+        moved = kappa.value + kappa.unseen[label, code] / 40
+        assert moved == pytest.approx(added.value, abs=1e-12)
+
+
+@pytest.mark.parametrize("of", [cohen_kappa, krippendorff_alpha])
+def test_a_coder_with_one_label_does_not_make_agreement_unbounded(of: Any) -> None:
+    """Where nearly all codes are equal, the derivative by a unit is without bound."""
+    person = ["no"] * 8 + ["yes"] * 52
+    found = of([["yes"] * 60, person])
+    assert found.value == pytest.approx(0.0, abs=0.07)
+    assert found.low < found.value < found.high < 0.9
 
 
 @pytest.mark.long(
