@@ -84,6 +84,11 @@ def shortened(names: Sequence[str], room: int) -> list[str]:
     ]
 
 
+def named(value: object) -> str:
+    """Return a label or a name in quotes, cut in the middle if it is long."""
+    return shortened([repr(value)], 60)[0]
+
+
 WORDS: dict[str, Any] = {
     "call": call,
     "count": count_of,
@@ -97,7 +102,7 @@ WORDS: dict[str, Any] = {
     "setting": setting,
     "verb": verb,
 }
-FILTERS: dict[str, Callable[..., Any]] = {"big": "{:,}".format, "repr": repr}
+FILTERS: dict[str, Callable[..., Any]] = {"big": "{:,}".format, "repr": named}
 
 
 class Notes:

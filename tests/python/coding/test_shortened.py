@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import warnings
+
 import llamaherd as lh
 from hypothesis import given
 from hypothesis import strategies as st
@@ -27,3 +29,17 @@ def test_printed_estimates_fit_with_long_labels() -> None:
     rows = [line for line in lines if line.startswith("  Statements")]
     assert len({line[:38] for line in rows}) == 3
     assert max(map(len, rows)) <= 80
+
+
+def test_sentences_about_long_labels_stay_short() -> None:
+    """Labels that nobody gave, that the model never gave, and that few texts have."""
+    topics = [f"{'A very long definition ' * 200}{i}" for i in range(4)]
+    labels = [topics[i % 2] for i in range(200)]
+    codes = [topics[2] if i < 2 else topics[i % 2] for i in range(60)] + [None] * 140
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        found = lh.estimate({"label": labels}, codes, prob="simple")
+    warned = "\n".join(str(warning.message) for warning in caught)
+    sentences = warned.splitlines() + str(found).splitlines()
+    assert any("definition" in sentence for sentence in sentences)
+    assert max(map(len, sentences)) < 500

@@ -24,6 +24,7 @@ from llamaherd.coding.codes import text_of
 from llamaherd.coding.estimation.notes import note
 from llamaherd.coding.estimation.outcomes import value_numbers
 from llamaherd.coding.gold.joins import RAW
+from llamaherd.coding.sentences import named
 from llamaherd.coding.statistics.accuracy import accuracy_of
 from llamaherd.coding.statistics.calibration import brier_score, calibration_error
 from llamaherd.engine.core import checks
@@ -347,7 +348,7 @@ def used_labels(
                     code="too_few_codes",
                 )
     used = np.array(sorted(counts), dtype=np.int64)
-    never = [repr(name) for j, name in enumerate(names) if j not in counts]
+    never = [named(name) for j, name in enumerate(names) if j not in counts]
     return used, [note("labels_without_codes", labels=", ".join(never))] if never else []
 
 

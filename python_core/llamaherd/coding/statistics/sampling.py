@@ -31,6 +31,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import numpy as np
 
+from llamaherd.coding.sentences import shortened
 from llamaherd.engine.core import checks
 from llamaherd.engine.core.argument import Argument
 from llamaherd.engine.core.errors import ArgumentError
@@ -313,10 +314,9 @@ class LabelCheck:
 
     def __str__(self) -> str:
         """Return the counts and the p-value as text."""
-        rows = zip(self.labels, self.n_coded, self.expected, strict=True)
-        parts = [
-            f"{label or 'none'}: {n} coded, {e:.1f} expected" for label, n, e in rows
-        ]
+        names = shortened([label or "none" for label in self.labels], 40)
+        rows = zip(names, self.n_coded, self.expected, strict=True)
+        parts = [f"{name}: {n} coded, {e:.1f} expected" for name, n, e in rows]
         p = f"p = {decimals(self.p_value, 4)}" if self.p_value >= 1e-4 else "p < 0.0001"
         return f"{'; '.join(parts[:6])}{'; ..' if len(parts) > 6 else ''} ({p})"
 
