@@ -10,7 +10,7 @@ from itertools import combinations
 from typing import Any
 
 import numpy as np
-from llamaherd.coding.pairs.bradley_terry import StrengthFit, fit_strengths
+from llamaherd.coding.pairs.bradley_terry import Pairs, StrengthFit, fit_strengths
 from llamaherd.coding.pairs.design import ComparedPair, Design, PairDesign
 from llamaherd.coding.selection.measures import compare
 from llamaherd.coding.statistics import sampling
@@ -206,11 +206,11 @@ def true_strengths(strengths: Floats, noise: str) -> Floats:
     """
     if noise in NU:
         return np.asarray(strengths - strengths.mean())
-    first, second = np.triu_indices(len(strengths), 1)
+    pairs = Pairs(*np.triu_indices(len(strengths), 1), len(strengths))
     nodes, weights = np.polynomial.hermite_e.hermegauss(21)
-    odds = (strengths[first] - strengths[second])[:, None] + nodes
+    odds = pairs.odds(strengths)[:, None] + nodes
     means = (1 / (1 + np.exp(-odds))) @ (weights / weights.sum())
-    return fit_strengths(first, second, means, len(strengths)).strengths
+    return fit_strengths(pairs, means).strengths
 
 
 def fitted(
@@ -234,10 +234,8 @@ def fitted(
                 for (i, j), x in zip(pairs, odds.tolist(), strict=True)
             ]
         )
-    first = np.array([pair.first for pair in drawn.results])
-    second = np.array([pair.second for pair in drawn.results])
-    probs = np.array([pair.prob for pair in drawn.results])
-    return fit_strengths(first, second, probs, len(strengths))
+    assert drawn.fit is not None  # noqa: S101 - for mypy
+    return drawn.fit
 
 
 def sizes(*cases: tuple[str, int]) -> dict[str, tuple[str, int]]:

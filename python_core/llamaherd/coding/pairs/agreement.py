@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from llamaherd.coding import frames
-from llamaherd.coding.pairs.bradley_terry import dyadic_variance
+from llamaherd.coding.pairs.bradley_terry import Pairs
 from llamaherd.coding.pairs.comparison import PairComparison
 from llamaherd.coding.statistics.intervals import LEVEL, Measure, level_of, wilson
 from llamaherd.coding.statistics.number_agreement import number_agreement
@@ -211,12 +211,12 @@ def _share(rows: Sequence[tuple[int, int, float]], n: int, level: float) -> Meas
     """Return the share of rows with a positive number; 0 counts half, NaN is left out."""
     known = [row for row in rows if not math.isnan(row[2])]
     if not known:
-        return Measure(value=math.nan, low=math.nan, high=math.nan, n=0)
+        return Measure(n=0)
     first, second = (np.array([row[k] for row in known], dtype=np.int64) for k in (0, 1))
     hits = np.array([(np.sign(row[2]) + 1) / 2 for row in known])
     share, m = float(hits.mean()), len(hits)
     simple = share * (1 - share) / m
-    dependent = dyadic_variance(hits - share, first, second, n)
+    dependent = Pairs(first, second, n).variance_of_mean(hits - share)
     effective = m if simple == 0 else m * simple / max(dependent, simple)
     low, high = wilson(share, effective, level)
     return Measure(value=share, low=low, high=high, n=m)

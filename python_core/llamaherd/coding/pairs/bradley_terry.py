@@ -49,6 +49,7 @@ Paired Comparison Model", Stat. Methods & Appl. 17, 2008 (the determinant).
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -67,15 +68,81 @@ _TOLERANCE = 1e-9
 _CLOSE = 1e-7  # log-odds, tolerance of steps that converge linearly
 _MOST_LEVERAGE = 0.9
 _LONGEST_STEP = 2.0  # log-odds
+_MOST_CANDIDATES = 1_000_000  # largest number of pairs whose gain is computed in a round
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Pairs:
+    """m pairs of n objects: the edges of a graph."""
+
+    first: Ints  # int64[m], index of the first object of each pair
+    second: Ints  # int64[m]
+    n: int
+
+    def __len__(self) -> int:
+        return len(self.first)
+
+    @property
+    def components(self) -> Ints:
+        """Connected component of each object, int64[n]; component 0 is the largest."""
+        parent = np.arange(self.n)
+
+        def root(i: int) -> int:
+            while parent[i] != i:
+                parent[i] = parent[parent[i]]
+                i = int(parent[i])
+            return i
+
+        for i, j in zip(self.first.tolist(), self.second.tolist(), strict=True):
+            parent[root(i)] = root(j)
+        roots = np.array([root(i) for i in range(self.n)], dtype=np.int64)
+        _, component, sizes = np.unique(roots, return_inverse=True, return_counts=True)
+        return np.asarray(np.argsort(np.argsort(-sizes, kind="stable"))[component])
+
+    def odds(self, strengths: Floats) -> Floats:
+        """Return the log-odds that the first object wins, float64[m]."""
+        return np.asarray(strengths[self.first] - strengths[self.second])
+
+    def net(self, values: Floats) -> Floats:
+        """Return each object's sum of its pairs' values, negated where it is second."""
+        of_first = np.bincount(self.first, values, self.n)
+        return np.asarray(of_first - np.bincount(self.second, values, self.n))
+
+    def laplacian(self, weights: Floats) -> Floats:
+        """Return the Laplacian of the graph with these edge weights, float64[n, n]."""
+        out = np.zeros((self.n, self.n))
+        np.add.at(out, (self.first, self.second), -weights)
+        out += out.T
+        out[np.diag_indices(self.n)] = -out.sum(axis=1)
+        return out
+
+    def variances(self, covariance: Floats) -> Floats:
+        """Return the variance of the difference in strength of each pair, float64[m]."""
+        of_one = np.diag(covariance)
+        joint = covariance[self.first, self.second]
+        both = of_one[self.first] + of_one[self.second] - 2 * joint
+        return np.asarray(np.maximum(both, 0.0))
+
+    def variance_of_mean(self, errors: Floats) -> float:
+        """Return the variance of a mean over pairs, which may share an object.
+
+        `errors` are the values of the pairs minus their mean.
+        """
+        m, n = len(errors), self.n
+        sums = np.bincount(self.first, errors, n) + np.bincount(self.second, errors, n)
+        alone = float((errors**2).sum())
+        # The estimate can be too small, even negative. Its lower limit is the variance of
+        # a mean over independent pairs.
+        return max(float((sums**2).sum()) - alone, alone) / m**2 * m / max(m - 1, 1)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class StrengthFit:
-    """Fitted strengths, float64[k], which sum to 0."""
+    """Fitted strengths, float64[n], which sum to 0."""
 
     strengths: Floats
-    covariance: Floats  # float64[k, k]; NaN if df is 0
-    # float64[k, k], inverse of the information matrix, to choose further pairs
+    covariance: Floats  # float64[n, n]; NaN if df is 0
+    # float64[n, n], inverse of the information matrix, to choose further pairs
     information: Floats
     df: int  # Of intervals; 0 if there are as many fitted strengths as pairs
     # Variance of results relative to the binomial variance, at the maximum of the
@@ -84,28 +151,28 @@ class StrengthFit:
     is_converged: bool  # True if the last step was below the tolerance
 
 
-def fit_strengths(first: Ints, second: Ints, shares: Floats, n: int) -> StrengthFit:
+def fit_strengths(pairs: Pairs, shares: Floats) -> StrengthFit:
     """Fit strengths to the shares of wins of the first object of each pair.
 
-    With fewer than one degree of freedom the dispersion is unknown, and the strengths are
-    the maximum of the quasi-likelihood without a correction of its bias.
-
-    Args:
-        first: int64[m], index of the first object of each pair.
-        second: int64[m], index of the second object of each pair.
-        shares: float64[m], shares of wins of `first`; truncated to [1e-6, 1 - 1e-6].
-        n: Number of objects. The pairs must connect all objects, see `components`.
+    The pairs must connect all objects. Shares are truncated to [1e-6, 1 - 1e-6]. With
+    fewer than one degree of freedom the dispersion is unknown, and the strengths are the
+    maximum of the quasi-likelihood without a correction of its bias.
     """
     y = np.clip(shares, EDGE, 1 - EDGE)
-    s, converged = _maximum(first, second, y, n)
-    w = _weights(s, first, second)
-    df = max(len(y) - (n - 1), 0)
-    dispersion = float("nan")
+    s, converged = _maximum(pairs, y)
+    df = max(len(y) - (pairs.n - 1), 0)
+    dispersion = math.nan
+    covariance = np.full((pairs.n, pairs.n), np.nan)
     if df > 0:
-        residuals = y - _wins(s, first, second)
-        dispersion = float((residuals**2 / w).sum() / df)
-        s, converged = _reduced(s, first, second, y, min(dispersion, 1.0))
-    covariance, inverse = _covariance(s, first, second, y, df)
+        p, w = _chances(pairs, s)
+        dispersion = float(((y - p) ** 2 / w).sum() / df)
+        s, converged = _reduced(pairs, y, s, min(dispersion, 1.0))
+    p, w = _chances(pairs, s)
+    inverse = _inverse(pairs.laplacian(w))
+    if df > 0:
+        leverage = np.clip(w * pairs.variances(inverse), 0, _MOST_LEVERAGE)
+        residuals = (y - p) / (1 - leverage)
+        covariance = inverse @ pairs.laplacian(residuals**2) @ inverse
     return StrengthFit(
         strengths=s,
         covariance=covariance,
@@ -116,18 +183,28 @@ def fit_strengths(first: Ints, second: Ints, shares: Floats, n: int) -> Strength
     )
 
 
-def _maximum(first: Ints, second: Ints, y: Floats, n: int) -> tuple[Floats, bool]:
+def _chances(pairs: Pairs, s: Floats) -> tuple[Floats, Floats]:
+    """Return each pair's probability that the first wins, and its variance above 0."""
+    p = 1 / (1 + np.exp(-pairs.odds(s)))
+    return p, np.maximum(p * (1 - p), EDGE**2)
+
+
+def _maximum(pairs: Pairs, y: Floats) -> tuple[Floats, bool]:
     """Maximize the quasi-likelihood by Newton's method with halved steps."""
-    s = np.zeros(n)
-    value = _likelihood(s, first, second, y)
+
+    def likelihood(s: Floats) -> float:
+        d = pairs.odds(s)
+        return float(-(y * np.logaddexp(0, -d) + (1 - y) * np.logaddexp(0, d)).sum())
+
+    s = np.zeros(pairs.n)
+    value = likelihood(s)
     for _ in range(_MOST_STEPS):
-        w = _weights(s, first, second)
-        gradient = _net(first, second, y - _wins(s, first, second), n)
-        step = np.linalg.solve(_filled(_laplacian(first, second, w, n)), gradient)
+        p, w = _chances(pairs, s)
+        step = np.linalg.solve(_filled(pairs.laplacian(w)), pairs.net(y - p))
         size = 1.0
         while True:
             new = s + size * step
-            new_value = _likelihood(new, first, second, y)
+            new_value = likelihood(new)
             if new_value >= value - 1e-12 * abs(value) or size < 1e-6:
                 break
             size /= 2
@@ -137,113 +214,24 @@ def _maximum(first: Ints, second: Ints, y: Floats, n: int) -> tuple[Floats, bool
     return s, False
 
 
-def _reduced(
-    s: Floats, first: Ints, second: Ints, y: Floats, phi: float
-) -> tuple[Floats, bool]:
+def _reduced(pairs: Pairs, y: Floats, s: Floats, phi: float) -> tuple[Floats, bool]:
     """Solve the score equations of the quasi-likelihood plus phi / 2 log det I(s).
 
     The term phi h (1 / 2 - p) is added to the score of a pair, y - p, where h is the
     pair's leverage. The steps are those of Fisher's scoring, from the maximum of the
     quasi-likelihood.
     """
-    n = len(s)
     for _ in range(_MOST_STEPS):
-        w = _weights(s, first, second)
-        inverse = _inverse(_laplacian(first, second, w, n))
-        p = _wins(s, first, second)
-        leverage = w * variances_of_differences(inverse, first, second)
-        step = inverse @ _net(first, second, y - p + phi * leverage * (0.5 - p), n)
+        p, w = _chances(pairs, s)
+        inverse = _inverse(pairs.laplacian(w))
+        leverage = w * pairs.variances(inverse)
+        step = inverse @ pairs.net(y - p + phi * leverage * (0.5 - p))
         longest = float(np.abs(step).max())
         s = s + step * min(1.0, _LONGEST_STEP / max(longest, 1e-300))
         s -= s.mean()
         if longest < _CLOSE:
             return s, True
     return s, False
-
-
-def _covariance(
-    s: Floats, first: Ints, second: Ints, y: Floats, df: int
-) -> tuple[Floats, Floats]:
-    """Return the sandwich covariance (NaN if df is 0), and the inverse information."""
-    n = len(s)
-    w = _weights(s, first, second)
-    inverse = _inverse(_laplacian(first, second, w, n))
-    if df == 0:
-        return np.full((n, n), np.nan), inverse
-    leverage = np.clip(
-        w * variances_of_differences(inverse, first, second), 0, _MOST_LEVERAGE
-    )
-    residuals = (y - _wins(s, first, second)) / (1 - leverage)
-    return inverse @ _laplacian(first, second, residuals**2, n) @ inverse, inverse
-
-
-def components(first: Ints, second: Ints, n: int) -> Ints:
-    """Return each object's connected component, int64[n]; component 0 is the largest."""
-    parent = np.arange(n)
-
-    def root(i: int) -> int:
-        while parent[i] != i:
-            parent[i] = parent[parent[i]]
-            i = int(parent[i])
-        return i
-
-    for i, j in zip(first.tolist(), second.tolist(), strict=True):
-        parent[root(i)] = root(j)
-    roots = np.array([root(i) for i in range(n)], dtype=np.int64)
-    names, component, sizes = np.unique(roots, return_inverse=True, return_counts=True)
-    order = np.argsort(-sizes, kind="stable")
-    place = np.empty(len(names), dtype=np.int64)
-    place[order] = np.arange(len(names))
-    return np.asarray(place[component])
-
-
-def variances_of_differences(covariance: Floats, first: Ints, second: Ints) -> Floats:
-    """Return the variance of the difference in strength of each pair, float64[m]."""
-    variances = np.diag(covariance)
-    both = variances[first] + variances[second] - 2 * covariance[first, second]
-    return np.asarray(np.maximum(both, 0.0))
-
-
-def dyadic_variance(errors: Floats, first: Ints, second: Ints, n: int) -> float:
-    """Return the variance of a mean over pairs of n objects; pairs may share an object.
-
-    `errors` are the values of the pairs minus their mean.
-    """
-    m = len(errors)
-    sums = np.bincount(first, errors, n) + np.bincount(second, errors, n)
-    alone = float((errors**2).sum())
-    # The estimate can be too small, even negative. Its lower limit is the variance of a
-    # mean over independent pairs.
-    return max(float((sums**2).sum()) - alone, alone) / m**2 * m / max(m - 1, 1)
-
-
-def _wins(s: Floats, first: Ints, second: Ints) -> Floats:
-    return np.asarray(1 / (1 + np.exp(s[second] - s[first])))
-
-
-def _weights(s: Floats, first: Ints, second: Ints) -> Floats:
-    """Return the binomial variance of each pair's result, above 0."""
-    p = _wins(s, first, second)
-    return np.asarray(np.maximum(p * (1 - p), EDGE**2))
-
-
-def _net(first: Ints, second: Ints, values: Floats, n: int) -> Floats:
-    """Return each object's sum of its pairs' values, negated where it is the second."""
-    return np.asarray(np.bincount(first, values, n) - np.bincount(second, values, n))
-
-
-def _likelihood(s: Floats, first: Ints, second: Ints, y: Floats) -> float:
-    d = s[first] - s[second]
-    return float(-(y * np.logaddexp(0, -d) + (1 - y) * np.logaddexp(0, d)).sum())
-
-
-def _laplacian(first: Ints, second: Ints, weights: Floats, n: int) -> Floats:
-    """Return the Laplacian of the pairs' graph with these edge weights, float64[n, n]."""
-    out = np.zeros((n, n))
-    np.add.at(out, (first, second), -weights)
-    out += out.T
-    out[np.diag_indices(n)] = -out.sum(axis=1)
-    return out
 
 
 def _inverse(laplacian: Floats) -> Floats:
@@ -259,9 +247,6 @@ def _filled(laplacian: Floats) -> Floats:
     return np.asarray(laplacian + scale / len(laplacian) ** 2)
 
 
-_MOST_CANDIDATES = 1_000_000  # largest number of pairs whose gain is computed in a round
-
-
 def first_pairs(n: int, rng: np.random.Generator) -> list[Pair]:
     """Return a random cycle through n objects; for two objects, their only pair."""
     order = rng.permutation(n).tolist()
@@ -274,30 +259,30 @@ def next_pairs(
     fit: StrengthFit, known: Collection[Pair], most: int, rng: np.random.Generator
 ) -> list[Pair]:
     """Return the pairs of the next round; each object is in at most one pair."""
-    n = len(fit.strengths)
-    first, second = _candidates(n, known, rng)
-    gain = _gain(fit, first, second)
-    order = np.lexsort((rng.random(len(gain)), -gain))
-    return _matched(first[order], second[order], min(most, n // 2), rng)
+    pairs = _candidates(len(fit.strengths), known, rng)
+    d = pairs.odds(fit.strengths)
+    weights = np.exp(-np.logaddexp(0, d) - np.logaddexp(0, -d))
+    gain = np.log1p(weights * pairs.variances(fit.information))
+    return _matched(pairs, np.lexsort((rng.random(len(gain)), -gain)), most, rng)
 
 
 def random_pairs(
     n: int, known: Collection[Pair], most: int, rng: np.random.Generator
 ) -> list[Pair]:
     """Return random pairs of a round; each object is in at most one pair."""
-    first, second = _candidates(n, known, rng)
-    order = rng.permutation(len(first))
-    return _matched(first[order], second[order], min(most, n // 2), rng)
+    pairs = _candidates(n, known, rng)
+    return _matched(pairs, rng.permutation(len(pairs)), most, rng)
 
 
 def _matched(
-    first: Ints, second: Ints, most: int, rng: np.random.Generator
+    candidates: Pairs, order: Ints, most: int, rng: np.random.Generator
 ) -> list[Pair]:
-    """Accept pairs in their order, if neither object is in an accepted pair."""
+    """Accept pairs in an order, if neither object is in an accepted pair."""
     matched: set[int] = set()
     pairs: list[Pair] = []
-    for i, j in zip(first.tolist(), second.tolist(), strict=True):
-        if len(pairs) == most:
+    ordered = (candidates.first[order].tolist(), candidates.second[order].tolist())
+    for i, j in zip(*ordered, strict=True):
+        if len(pairs) == min(most, candidates.n // 2):
             break
         if i not in matched and j not in matched:
             matched |= {i, j}
@@ -305,9 +290,7 @@ def _matched(
     return pairs
 
 
-def _candidates(
-    n: int, known: Collection[Pair], rng: np.random.Generator
-) -> tuple[Ints, Ints]:
+def _candidates(n: int, known: Collection[Pair], rng: np.random.Generator) -> Pairs:
     """Return pairs that were not compared, i < j; a random part if there are too many."""
     if n * (n - 1) // 2 <= _MOST_CANDIDATES:
         first, second = np.triu_indices(n, 1)
@@ -317,12 +300,4 @@ def _candidates(
         first, second = drawn
     compared = np.array([min(p) * n + max(p) for p in known], dtype=np.int64)
     free = ~np.isin(first * n + second, compared)
-    return first[free], second[free]
-
-
-def _gain(fit: StrengthFit, first: Ints, second: Ints) -> Floats:
-    d = fit.strengths[first] - fit.strengths[second]
-    weight = np.exp(-np.logaddexp(0, d) - np.logaddexp(0, -d))
-    return np.asarray(
-        np.log1p(weight * variances_of_differences(fit.information, first, second))
-    )
+    return Pairs(first[free], second[free], n)

@@ -290,32 +290,30 @@ def _checked_question(
 
 def _named(texts: object) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Return names and texts."""
+    values: Any
     if isinstance(texts, Mapping):
-        names, values = list(map(str, texts)), list(texts.values())
-    elif isinstance(texts, Sequence) and not isinstance(texts, str):
-        values = list(texts)
-        names = list(map(str, range(len(values))))
-    # arrays and columns of numpy, pandas, polars and pyarrow
-    elif hasattr(texts, "tolist"):
-        values = [str(text) if isinstance(text, str) else text for text in texts.tolist()]
-        names = list(map(str, range(len(values))))
+        names, values = tuple(map(str, texts)), list(texts.values())
     else:
-        raise ArgumentTypeError(
-            f"must be a list of texts, or texts by name, not {checks.shown(texts)}",
-            argument="texts",
-        )
+        values = checks.column_as_list(texts)
+        if isinstance(values, str) or not isinstance(values, Sequence):
+            raise ArgumentTypeError(
+                f"must be a list of texts, or texts by name, not {checks.shown(texts)}",
+                argument="texts",
+            )
+        names = tuple(map(str, range(len(values))))
     if not 2 <= len(values) <= MOST_TEXTS:
         raise ArgumentError(
             f"must have 2 to {MOST_TEXTS:,} texts, not {len(values):,}",
             argument="texts",
             code="out_of_range",
         )
-    for i, text in enumerate(values):
-        if not checks.text(Argument("texts", (i,)), text).strip():
+    known = [checks.text(Argument("texts", (i,)), text) for i, text in enumerate(values)]
+    for i, text in enumerate(known):
+        if not text.strip():
             raise ArgumentError(
                 "must not be blank: leave this text out",
                 argument="texts",
                 place=(i,),
                 code="empty",
             )
-    return tuple(names), tuple(values)
+    return names, tuple(known)

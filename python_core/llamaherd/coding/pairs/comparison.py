@@ -9,23 +9,18 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from llamaherd.coding.pairs.bradley_terry import (
-    components,
-    dyadic_variance,
-    fit_strengths,
-)
 from llamaherd.coding.pairs.design import ComparedPair
-from llamaherd.coding.sentences import Notes
+from llamaherd.coding.sentences import Notes, number
 from llamaherd.coding.statistics.intervals import Measure, student_quantile
-from llamaherd.engine.core.phrases import count_of, decimals, percent, percents, rounded
+from llamaherd.engine.core.phrases import percent, percents, rounded
 from llamaherd.engine.core.plain import from_stored, stored
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from llamaherd.coding.pairs.bradley_terry import StrengthFit
+    from llamaherd.coding.pairs.bradley_terry import Pairs, StrengthFit
     from llamaherd.coding.pairs.design import PairDesign, PairWork
-    from llamaherd.coding.statistics.sampling import Floats, Ints
+    from llamaherd.coding.statistics.sampling import Floats
 
 note = Notes("llamaherd.coding.pairs")
 STRENGTH_COLUMNS = (
@@ -189,89 +184,67 @@ class PairComparison:
 
     def summary(self) -> str:
         """Return the checks of the comparison as text, without the strengths."""
-        bias = self.position_bias
-        n_rounds = len(self.correlations)
-        rounds = "round" if n_rounds == 1 else "rounds"
-        ends = [rounded(end, sign="+") for end in (bias.low, bias.high)]
-        interval = f" [{', '.join(ends)}]" if bias.low < bias.high else ""
-        preferred = f"{rounded(bias.value, sign='+')}{interval} log-odds"
-        connected = "yes" if self.is_connected else f"no, {self.n_parts} parts"
-        converged = "yes" if self.is_converged else "no"
-        lines = [
-            (
-                f"<PairComparison: {count_of(len(self.strengths), 'text')}, "
-                f"{count_of(len(self.pairs), 'pair')}>"
-            ),
-            self.question,
-            "",
-            f"design         {self.design}, seed {self.seed}, {n_rounds} {rounds}",
-            f"connected      {connected}",
-            f"converged      {converged}{self._last_correlation()}",
-            f"reliability    {_number(self.reliability)} (variance that is not error)",
-            f"position bias  {preferred} for the text that is read first",
-            f"both orders    agree on {_percent(self.consistent)} of pairs",
-        ]
-        return "\n".join([*lines, *self._noted()])
+        return "\n".join([self._checks, *self._noted])
 
     def __str__(self) -> str:
         ordered = sorted(
             (text for text in self.strengths if text.rank is not None),
             key=lambda text: text.rank or 0,
         )
-        head, *checks = self.summary().split("\n")
+        n_more = len(ordered) - 2 * _MOST_SHOWN
         texts = ordered
-        if len(ordered) > 2 * _MOST_SHOWN:
+        if n_more > 0:
             texts = ordered[:_MOST_SHOWN] + ordered[-_MOST_SHOWN:]
         wide = max([4, *(len(text.name) for text in texts)])
         rows = [
             f"{text.rank or 0:>4}  {text.name:<{wide}}  {rounded(text.strength):>8}  "
-            f"{_interval(text)}  {_first_words(text.text)}"
+            f"{_interval(text)}  {textwrap.shorten(text.text, 40, placeholder='...')}"
             for text in texts
         ]
-        if len(texts) < len(ordered):
-            rows.insert(_MOST_SHOWN, f" ... and {len(ordered) - len(texts):,} more")
+        if n_more > 0:
+            rows.insert(_MOST_SHOWN, f" ... and {n_more:,} more")
         title = f"rank  {'name':<{wide}}  strength  {percent(self.level)} interval"
-        n = len(self._noted())
-        before, after = (checks[:-n], checks[-n:]) if n else (checks, [])
-        return "\n".join([head, *before, "", title, *rows, *after])
+        return "\n".join([self._checks, "", title, *rows, *self._noted])
 
     __repr__ = __str__
 
     # ---- private ----
 
-    def _last_correlation(self) -> str:
-        known = [number for number in self.correlations if not math.isnan(number)]
-        if not known:
-            return ""
-        return f"; ranks of the last two rounds correlate {decimals(known[-1], 3)}"
+    @property
+    def _checks(self) -> str:
+        bias = self.position_bias
+        ends = [rounded(end, sign="+") for end in (bias.low, bias.high)]
+        correlations = [r for r in self.correlations if not math.isnan(r)]
+        return note(
+            "checks",
+            comparison=self,
+            bias=rounded(bias.value, sign="+"),
+            interval=f" [{', '.join(ends)}]" if bias.low < bias.high else "",
+            correlation=number(correlations[-1], 3) if correlations else "",
+            reliability=number(self.reliability, missing="unknown"),
+            consistent=_percent(self.consistent),
+        )
 
+    @property
     def _noted(self) -> list[str]:
-        lines = []
-        for text in self.notes:
-            lines += ["", *textwrap.wrap(f"Note: {text}.", _LINE)]
-        return lines
+        return [
+            line
+            for text in self.notes
+            for line in ["", *textwrap.wrap(f"Note: {text}.", _LINE)]
+        ]
 
 
 def comparison_of(
     work: PairWork, design: PairDesign, notes: Sequence[str]
 ) -> PairComparison:
     """Fit the strengths of texts to the results of a design."""
-    n = len(work.texts)
-    done = design.done
-    first, second, probs = design.shares
-    parts = components(first, second, n)
+    n, done, pairs, fit = len(work.texts), design.done, design.pairs, design.fit
+    parts = pairs.components
     values = np.full((2, n), np.nan)
-    fit = None
-    members = np.flatnonzero(parts == 0)
-    if len(members) > 1:
-        inside = parts[first] == 0
-        place = np.cumsum(parts == 0) - 1
-        fit = fit_strengths(
-            place[first[inside]], place[second[inside]], probs[inside], len(members)
-        )
+    if fit is not None:
         with np.errstate(invalid="ignore"):
-            values[:, members] = fit.strengths, np.sqrt(np.diag(fit.covariance))
-    counts = np.bincount(first, minlength=n) + np.bincount(second, minlength=n)
+            values[:, parts == 0] = fit.strengths, np.sqrt(np.diag(fit.covariance))
+    counts = np.bincount(np.concatenate([pairs.first, pairs.second]), minlength=n)
     far = math.inf if fit is None else student_quantile(work.level, fit.df)
     ranks = _ranks(values[0])
     strengths = [
@@ -295,7 +268,7 @@ def comparison_of(
         level=work.level,
         design=work.design,
         seed=work.seed,
-        position_bias=_mean_bias(bias, (first, second), n, work.level),
+        position_bias=_mean_bias(bias, pairs, work.level),
         consistent=(
             float(np.mean([pair.is_consistent for pair in done])) if done else math.nan
         ),
@@ -310,16 +283,14 @@ def comparison_of(
     return replace(comparison, notes=tuple(text.rstrip(".") for text in all_notes))
 
 
-def _mean_bias(bias: Floats, pairs: tuple[Ints, Ints], n: int, level: float) -> Measure:
-    if len(bias) < 2:
-        nan = math.nan
-        return Measure(
-            value=float(bias[0]) if len(bias) else nan, low=nan, high=nan, n=len(bias)
-        )
-    value = float(bias.mean())
-    error = math.sqrt(dyadic_variance(bias - value, *pairs, n))
-    reach = student_quantile(level, max(n - 1, 1)) * error
-    return Measure(value=value, low=value - reach, high=value + reach, n=len(bias))
+def _mean_bias(bias: Floats, pairs: Pairs, level: float) -> Measure:
+    m = len(bias)
+    value = float(bias.mean()) if m else math.nan
+    if m < 2:
+        return Measure(value=value, n=m)
+    error = math.sqrt(pairs.variance_of_mean(bias - value))
+    reach = student_quantile(level, max(pairs.n - 1, 1)) * error
+    return Measure(value=value, low=value - reach, high=value + reach, n=m)
 
 
 def _reliability(values: Floats) -> float:
@@ -383,14 +354,6 @@ def _interval(text: TextStrength) -> str:
     if math.isnan(text.low):
         return " " * 16
     return f"[{rounded(text.low):>6}, {rounded(text.high):>6}]"
-
-
-def _first_words(text: str) -> str:
-    return textwrap.shorten(text, 40, placeholder="...")
-
-
-def _number(value: float) -> str:
-    return "unknown" if math.isnan(value) else decimals(value)
 
 
 def _percent(value: float) -> str:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 
 from llamaherd.coding.pairs.bradley_terry import (
-    components,
+    Pairs,
     first_pairs,
     fit_strengths,
     next_pairs,
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from llamaherd.coding.pairs.bradley_terry import Pair, StrengthFit
-    from llamaherd.coding.statistics.sampling import Floats, Ints
+    from llamaherd.coding.statistics.sampling import Floats
 
 Design = Literal["adaptive", "random"]
 DESIGNS: tuple[Design, ...] = ("adaptive", "random")
@@ -126,7 +126,9 @@ class PairDesign:
         self._n, self._n_pairs, self._kind = n, n_pairs, kind
         self._rng = np.random.default_rng(seed)
         self._known: set[Pair] = set()
-        self._fit: StrengthFit | None = None
+        # Fit to all results: of the largest set of texts that pairs connect; None if no
+        # pair has a result
+        self.fit: StrengthFit | None = None
 
     @property
     def n_left(self) -> int:
@@ -139,11 +141,11 @@ class PairDesign:
         return [pair for pair in self.results if pair.error is None]
 
     @property
-    def shares(self) -> tuple[Ints, Ints, Floats]:
-        """First and second text of each of them, and the share of wins of the first."""
+    def pairs(self) -> Pairs:
+        """Texts of these pairs."""
         texts = np.array([(p.first, p.second) for p in self.done], dtype=np.int64)
         first, second = texts.reshape(-1, 2).T
-        return first, second, np.array([pair.prob for pair in self.done])
+        return Pairs(first, second, self._n)
 
     def next(self) -> list[Pair]:
         """Draw the pairs of the next round; return [] if all pairs are drawn."""
@@ -161,23 +163,34 @@ class PairDesign:
     def take(self, results: Sequence[ComparedPair]) -> None:
         """Store the results of a round, and fit the strengths again."""
         self.results += results
-        before, self._fit = self._fit, self._fitted()
+        before, self.fit = self._fit_of_all, self._fitted()
         change = float("nan")
-        if before is not None and self._fit is not None:
-            change = _rank_correlation(before.strengths, self._fit.strengths)
+        if before is not None and self._fit_of_all is not None:
+            change = _rank_correlation(before.strengths, self._fit_of_all.strengths)
         self.correlations.append(change)
 
     def _fitted(self) -> StrengthFit | None:
-        """Fit the strengths of all texts; None if pairs do not connect them."""
-        first, second, probs = self.shares
-        if components(first, second, self._n).any():
+        pairs = self.pairs
+        is_member = pairs.components == 0
+        inside = is_member[pairs.first]
+        if not inside.any():
             return None
-        return fit_strengths(first, second, probs, self._n)
+        shares = np.array([pair.prob for pair in self.done])
+        place = np.cumsum(is_member) - 1
+        first, second = place[pairs.first[inside]], place[pairs.second[inside]]
+        return fit_strengths(Pairs(first, second, int(is_member.sum())), shares[inside])
+
+    @property
+    def _fit_of_all(self) -> StrengthFit | None:
+        """The fit if pairs connect all texts."""
+        is_of_all = self.fit is not None and len(self.fit.strengths) == self._n
+        return self.fit if is_of_all else None
 
     def _drawn(self) -> list[Pair]:
-        if self._kind == "random" or self.round % 2 == 0 or self._fit is None:
+        fit = self._fit_of_all
+        if self._kind == "random" or self.round % 2 == 0 or fit is None:
             return random_pairs(self._n, self._known, self.n_left, self._rng)
-        return next_pairs(self._fit, self._known, self.n_left, self._rng)
+        return next_pairs(fit, self._known, self.n_left, self._rng)
 
 
 def n_pairs_of(n: int) -> int:
@@ -190,8 +203,5 @@ def _sorted(pair: Pair) -> Pair:
 
 
 def _rank_correlation(one: Floats, other: Floats) -> float:
-    ranks = np.array(
-        [np.argsort(np.argsort(strengths)) for strengths in (one, other)], float
-    )
-    centred = ranks - ranks.mean(axis=1, keepdims=True)
-    return float((centred[0] * centred[1]).sum() / (centred[0] ** 2).sum())
+    ranks = [np.argsort(np.argsort(strengths)) for strengths in (one, other)]
+    return float(np.asarray(np.corrcoef(ranks))[0, 1])

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from llamaherd.coding.pairs import bradley_terry
+from llamaherd.coding.pairs.bradley_terry import Pairs, fit_strengths
 from llamaherd.coding.statistics.calibration import (
     brier_score,
     calibration_error,
@@ -24,16 +24,16 @@ def test_strengths_depend_only_on_who_won_against_whom() -> None:
     pairs = np.array([(i, j) for i in range(n) for j in range(i + 1, n)])
     first, second = pairs[RNG.choice(len(pairs), 40, replace=False)].T
     shares = RNG.beta(2, 2, 40)
-    wanted = bradley_terry.fit_strengths(first, second, shares, n)
+    wanted = fit_strengths(Pairs(first, second, n), shares)
     mixed, names = RNG.permutation(40), RNG.permutation(n)
     same = np.arange(n)
-    for args, at, sign in (
+    for (one, other, wins), at, sign in (
         ((first[mixed], second[mixed], shares[mixed]), same, 1),
         ((second, first, 1 - shares), same, 1),
         ((first, second, 1 - shares), same, -1),
         ((names[first], names[second], shares), names, 1),
     ):
-        found = bradley_terry.fit_strengths(*args, n)
+        found = fit_strengths(Pairs(one, other, n), wins)
         np.testing.assert_allclose(
             sign * found.strengths[at], wanted.strengths, atol=1e-8
         )
