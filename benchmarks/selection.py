@@ -27,7 +27,7 @@ import llamaherd as lh
 import marked
 import numpy as np
 from llamaherd.coding.selection import measures as paired
-from llamaherd.coding.selection.part_codes import codes_of_part
+from llamaherd.coding.selection.parts import codes_of_part
 from llamaherd.coding.statistics.intervals import share
 from studies import Hit, Study, hit, labelled, part_codes
 

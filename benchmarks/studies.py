@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import llamaherd as lh
 import numpy as np
-from llamaherd.coding.gold.codes import Codes
-from llamaherd.coding.selection.part_codes import PartCodes
+from llamaherd.coding.selection.parts import PartCodes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -48,11 +47,17 @@ def part_codes(
 ) -> PartCodes:
     """Return codes of texts that were drawn with these weights from these strata."""
     n = len(codes)
-    people = Codes(rows=np.arange(n), probs=1 / weights, strata=strata, columns=[])
     ids = list(map(str, range(n)))
     of_texts = [(code,) for code in codes]
     return PartCodes(
-        ids=ids, texts=ids, codes=of_texts, people=people, names=tuple(names)
+        ids=ids,
+        texts=ids,
+        right=of_texts,
+        names=tuple(names),
+        rows=np.arange(n),
+        probs=1 / weights,
+        strata=strata,
+        columns=[],
     )
 
 

@@ -31,12 +31,12 @@ from llamaherd.coding.pairs.comparison import TextStrength as TextStrength
 from llamaherd.coding.pairs.design import ComparedPair as ComparedPair
 from llamaherd.coding.reports.methods import MethodsText as MethodsText
 from llamaherd.coding.reports.reproduce import Reproduction as Reproduction
-from llamaherd.coding.selection.candidates import CodebookCandidate as CodebookCandidate
-from llamaherd.coding.selection.candidates import CodebookChoice as CodebookChoice
+from llamaherd.coding.selection.compare import CodebookCandidate as CodebookCandidate
 from llamaherd.coding.selection.comparison import CodebookComparison as CodebookComparison
 from llamaherd.coding.selection.disagreements import Disagreements as Disagreements
+from llamaherd.coding.selection.evaluation import CodebookChoice as CodebookChoice
 from llamaherd.coding.selection.evaluation import Evaluation as Evaluation
-from llamaherd.coding.selection.robustness_result import Robustness as Robustness
+from llamaherd.coding.selection.robustness import Robustness as Robustness
 from llamaherd.coding.validation.dawid_skene import DawidSkene as DawidSkene
 from llamaherd.coding.validation.spans import SpanCodes as SpanCodes
 from llamaherd.coding.validation.spans import SpanValidation as SpanValidation

@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import llamaherd as lh
 import numpy as np
-from llamaherd.coding.gold.codes import Codes
-from llamaherd.coding.selection.part_codes import PartCodes
+from llamaherd.coding.selection.parts import PartCodes
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -31,18 +30,15 @@ def part_codes(
 ) -> PartCodes:
     """Return codes of texts that were drawn with these weights from these strata."""
     n = len(codes)
-    people = Codes(
-        rows=np.arange(n),
-        probs=np.ones(n) if weights is None else 1 / np.asarray(weights),
-        strata=np.zeros(n, dtype=np.int64) if strata is None else strata,
-        columns=[],
-    )
     ids = [str(i) for i in range(n)]
     return PartCodes(
         ids=ids,
         texts=ids,
-        codes=list(codes),
-        people=people,
+        right=list(codes),
+        rows=np.arange(n),
+        probs=np.ones(n) if weights is None else 1 / np.asarray(weights),
+        strata=np.zeros(n, dtype=np.int64) if strata is None else strata,
+        columns=[],
         names=tuple(names),
         several=several,
     )

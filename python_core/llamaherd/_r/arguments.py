@@ -19,7 +19,7 @@ from llamaherd.coding.annotation.texts import hash_of_texts
 from llamaherd.coding.frames import Categories
 from llamaherd.coding.gold.sample import GoldSample
 from llamaherd.coding.reports.report import Stored
-from llamaherd.coding.selection.candidates import CodebookCandidate
+from llamaherd.coding.selection.compare import CodebookCandidate
 from llamaherd.engine.core.errors import (
     ArgumentError,
     ArgumentTypeError,

@@ -28,15 +28,16 @@ from llamaherd.coding.pairs.comparison import PAIR_COLUMNS, STRENGTH_COLUMNS
 from llamaherd.coding.reports.methods import MethodsText  # noqa: TC001 - form_of
 from llamaherd.coding.reports.report_data import evaluation_dict
 from llamaherd.coding.reports.reproduce import Reproduction
-from llamaherd.coding.selection.candidates import CodebookCandidate
-from llamaherd.coding.selection.compare import journal_of
+from llamaherd.coding.selection.compare import CodebookCandidate, journal_of
 from llamaherd.coding.selection.disagreements import Disagreements
-from llamaherd.coding.selection.examples import chosen_examples
-from llamaherd.coding.selection.split import opened_sample
+from llamaherd.coding.selection.examples import effect_on_others
+from llamaherd.coding.selection.parts import opened_sample
 from llamaherd.coding.validation.validation import COLUMNS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+    from llamaherd.coding.selection.examples import By
 
 _NUMBERS = ("prob", "margin", "entropy", "mean", "sd")  # roles of columns
 
@@ -211,13 +212,26 @@ def _(_candidate: CodebookCandidate) -> None:
     """Return nothing: R keeps the candidate, which was only checked."""
 
 
-def choose_examples(gold: Any, k: int, codebook: lh.Codebook, **options: Any) -> Any:  # noqa: ANN401
+def choose_examples(
+    gold: Any,  # noqa: ANN401 - a sample, or the path of its file
+    k: int,
+    codebook: lh.Codebook,
+    *,
+    context: Any = None,  # noqa: ANN401 - a context
+    by: By,
+    coded: Any,  # noqa: ANN401 - labels
+    embeddings: Any,  # noqa: ANN401 - an array
+    **settings: Any,  # noqa: ANN401 - those of `annotate`
+) -> Part:
     """Return a codebook with further examples, and their effect as a sentence or None."""
-    arguments = {
-        name: options.pop(name) for name in ("by", "coded", "embeddings", "context")
-    }
-    book, effect = chosen_examples(gold, k, codebook, **arguments, settings=options)
-    note, is_gain = effect or (None, False)
+    unused = settings if context is None else {}
+    book = lh.choose_examples(
+        gold, k, codebook, by=by, coded=coded, embeddings=embeddings, **unused
+    )
+    note, is_gain = None, False
+    if context is not None:
+        sample = opened_sample(gold)
+        note, is_gain = effect_on_others(sample, codebook, book, context, settings)
     return parts(codebook=book, effect=note, is_gain=is_gain)
 
 

@@ -36,8 +36,8 @@ from llamaherd.coding.gold.sample import GoldSample
 from llamaherd.coding.gold.sheets import read_files
 from llamaherd.coding.gold.size import GoldSize, PairedSize
 from llamaherd.coding.plots.intervals import METHODS
-from llamaherd.coding.selection.robustness import drawn_rows
-from llamaherd.coding.selection.robustness_result import estimate_lines
+from llamaherd.coding.selection.robustness import estimate_lines
+from llamaherd.coding.selection.variants import drawn_rows
 from llamaherd.coding.validation.dawid_skene import DawidSkene  # noqa: TC001 - form_of
 from llamaherd.engine.core.caller import one_warning
 from llamaherd.engine.core.errors import renamed

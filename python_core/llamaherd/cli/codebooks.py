@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from llamaherd.calls.run.context import Context
-    from llamaherd.coding.selection.candidates import CodebookChoice
     from llamaherd.coding.selection.comparison import CodebookComparison
+    from llamaherd.coding.selection.evaluation import CodebookChoice
 
 _MEASURES = "accuracy|balanced_accuracy|macro_f1|kappa|mae"
 _OVERWRITE = "  --overwrite  Replace existing files."
@@ -73,7 +73,7 @@ Examples:
 )
 def split(gold: str, **options: Any) -> None:  # noqa: ANN401 - of click
     """Split a sample and print the sizes of its parts."""
-    from llamaherd.coding.selection.split import PARTS, gold_split  # noqa: PLC0415 - fast help
+    from llamaherd.coding.selection.parts import PARTS, gold_split  # noqa: PLC0415 - fast help
 
     with shown_warnings():
         parts = gold_split(gold, **options).parts or []
@@ -119,8 +119,10 @@ def compare(
     """Compare codebooks, print the results and store the comparison."""
     from llamaherd.coding.annotation.codebook_file import codebook_from  # noqa: PLC0415
     from llamaherd.coding.plots.plot import plot as draw  # noqa: PLC0415
-    from llamaherd.coding.selection.candidates import CodebookCandidate  # noqa: PLC0415
-    from llamaherd.coding.selection.compare import compare_codebooks  # noqa: PLC0415
+    from llamaherd.coding.selection.compare import (  # noqa: PLC0415
+        CodebookCandidate,
+        compare_codebooks,
+    )
     from llamaherd.tables.outputs import check_place  # noqa: PLC0415
     from llamaherd.tables.stored import is_stream  # noqa: PLC0415
 
@@ -193,10 +195,10 @@ Examples:
 )
 def best(comparison: str, out: str | None, *, overwrite: bool, **asked: Any) -> None:  # noqa: ANN401 - of click
     """Choose a codebook, print the choice and store it."""
-    from llamaherd.coding.selection.candidates import best_codebook  # noqa: PLC0415
     from llamaherd.coding.selection.comparison import (  # noqa: PLC0415
         CodebookComparison,
     )
+    from llamaherd.coding.selection.evaluation import best_codebook  # noqa: PLC0415
 
     stored = _read_stored(CodebookComparison, comparison)
     choice = best_codebook(stored, **asked)
@@ -223,8 +225,10 @@ Examples:
 )
 def evaluate(choice: str, gold: str, model: str, **settings: Any) -> None:  # noqa: ANN401 - of click
     """Evaluate the chosen codebook and print all measures."""
-    from llamaherd.coding.selection.candidates import CodebookChoice  # noqa: PLC0415
-    from llamaherd.coding.selection.evaluation import evaluate_codebook  # noqa: PLC0415
+    from llamaherd.coding.selection.evaluation import (  # noqa: PLC0415
+        CodebookChoice,
+        evaluate_codebook,
+    )
 
     frozen = _read_stored(CodebookChoice, choice)
     loading = take_table(settings)

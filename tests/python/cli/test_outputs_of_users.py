@@ -12,7 +12,7 @@ from llamaherd.calls.journal.journal import Journal
 from llamaherd.cli import serve_run
 from llamaherd.cli.main import main
 from llamaherd.coding.reports.report import write_report
-from llamaherd.coding.selection.compare import seconds_per_text
+from llamaherd.coding.selection.comparison import seconds_per_text
 from llamaherd.engine.core import files
 from llamaherd.engine.core.errors import ArgumentError, DownloadError, JournalError
 from llamaherd.engine.hub.download import FileRequest, download

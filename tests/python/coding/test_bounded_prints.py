@@ -20,7 +20,6 @@ from llamaherd.coding.reports.reproduce import Changed
 from llamaherd.coding.selection.comparison import ComparedCandidate
 from llamaherd.coding.selection.disagreements import Disagreements
 from llamaherd.coding.selection.measures import PairedDifference
-from llamaherd.coding.selection.robustness_result import compared
 from llamaherd.coding.statistics.intervals import Measure
 from llamaherd.coding.validation.dawid_skene import DawidSkene
 from llamaherd.engine.core.phrases import MOST_ROWS, first_rows
@@ -58,8 +57,10 @@ def estimates() -> lh.types.Estimates:
 def robustness() -> lh.types.Robustness:
     few = NAMES[:60]
     book = lh.Codebook("Which?", few)
-    labels = {f"variant {i}": few for i in range(25)}
-    return compared(labels, book, list(range(60)), [{} for _ in labels])
+    return lh.types.Robustness(
+        variants=tuple(f"variant {i}" for i in range(25)), codebook=book,
+        rows=list(range(60)), labels=[few] * 25, runs=[{}] * 25,
+    )  # fmt: skip
 
 
 def validation(n_coders: int) -> lh.types.Validation:

@@ -31,7 +31,7 @@ from llamaherd.calls.run.hosted import HostedCall
 from llamaherd.calls.run.job import Job
 from llamaherd.coding.annotation import coding, head_step, model_step
 from llamaherd.coding.pairs import compare as pairs
-from llamaherd.coding.selection import compare, evaluation, robustness
+from llamaherd.coding.selection import compare, evaluation, variants
 from llamaherd.engine.core.errors import KEPT
 from llamaherd.engine.core.keeping import keep, keep_made, keeping, kept
 from llamaherd.engine.core.progress import ProgressBar, say
@@ -636,9 +636,9 @@ MAKERS: dict[str, tuple[Any, str, Callable[[Any], list[Any]]]] = {
     "annotate": (coding, "notes_of", lambda kept: list(kept[0].probs)),
     "compare_pairs": (pairs, "comparison_of", list),
     "robustness": (
-        robustness,
-        "compared",
-        lambda kept: [x for v in kept.values() for x in v],
+        variants,
+        "Robustness",
+        lambda kept: [x for v in kept.values() for x in v.labels],
     ),
     "compare_codebooks": (
         compare,
@@ -665,7 +665,7 @@ def test_answers_are_kept_if_no_value_can_be_made_from_them(
 def test_labels_are_kept_if_they_give_no_estimate(
     context: lh.Context, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(robustness.Judge, "estimates", fail)
+    monkeypatch.setattr(variants, "estimate", fail)
     gold = lh.gold_sample(MANY, 30, text="text", names=["a", "b"], seed=1)
     gold = gold.with_codes([CODES[row] for row in gold.rows])
     with pytest.raises(OwnError) as caught:

@@ -13,7 +13,7 @@ import pytest
 import tiny_models
 from llamaherd.coding.annotation.spans import spans_of_cell
 from llamaherd.coding.reports.report_data import read_report
-from llamaherd.coding.selection import compare
+from llamaherd.coding.selection import comparison
 from llamaherd.engine.core.sampling import SamplingParams
 from llamaherd.engine.hub.cache import list_ollama_models, note_of, note_path
 from llamaherd.engine.hub.download import FileRequest
@@ -262,7 +262,7 @@ def test_damaged_records_count_as_missing(tmp_path: Path) -> None:
 def test_damaged_times_count_as_a_file_of_the_user(tmp_path: Path) -> None:
     path = tmp_path / "run.journal.times.json"
     path.write_text(DEEP)
-    assert compare._read(path) is None  # it is not replaced
+    assert comparison.stored_times(path) is None  # it is not replaced
 
 
 def test_a_damaged_model_of_ollama_is_no_model(

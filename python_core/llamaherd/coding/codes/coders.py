@@ -8,7 +8,7 @@ may have several labels, each label is decided alone: it counts if more than hal
 coders gave it, and if exactly half did, as the first coder of the text decided.
 
 Numbers of which a mean or a median is computed are averaged instead, see
-`estimation.inputs`, `validation.validate` and `selection.part_codes`.
+`estimation.inputs`, `validation.validate` and `selection.parts`.
 """
 
 from __future__ import annotations

@@ -25,6 +25,7 @@ from llamaherd.engine.core.words import name_of, setting, words
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Mapping, Sequence
+    from typing import Self
 
     from llamaherd.coding.statistics.sampling import Floats, Ints
 
@@ -93,7 +94,7 @@ class Codes(CodedTexts):
         names = (self.design or {}).get("strata") or {}
         return {h: str(name) for h, name in enumerate(names)}
 
-    def at(self, texts: Ints) -> Codes:
+    def at(self, texts: Ints) -> Self:
         """Return the codes of some of the n texts."""
         return replace(
             self,

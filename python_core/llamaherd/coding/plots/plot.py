@@ -13,7 +13,7 @@ from llamaherd.coding.pairs.comparison import PairComparison
 from llamaherd.coding.plots import counts, drawing, intervals, planes
 from llamaherd.coding.plots.counts import summary_of
 from llamaherd.coding.selection.comparison import CodebookComparison
-from llamaherd.coding.selection.robustness_result import Robustness
+from llamaherd.coding.selection.robustness import Robustness
 from llamaherd.coding.statistics.calibration import CoverageCurve
 from llamaherd.coding.statistics.ratings import Agreement
 from llamaherd.coding.validation.spans import SpanValidation

@@ -24,7 +24,7 @@ from llamaherd.coding.reports.report_data import (
     to_json,
 )
 from llamaherd.coding.selection.evaluation import Evaluation
-from llamaherd.coding.selection.robustness_result import Robustness
+from llamaherd.coding.selection.robustness import Robustness
 from llamaherd.coding.validation.spans import SpanValidation
 from llamaherd.coding.validation.validation import Validation
 from llamaherd.engine.core import checks, files

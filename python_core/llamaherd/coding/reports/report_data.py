@@ -24,7 +24,7 @@ from llamaherd.coding.annotation.texts import (
     unique_texts,
 )
 from llamaherd.coding.plots.counts import summary_of
-from llamaherd.coding.selection.candidates import hash_of
+from llamaherd.coding.selection.comparison import hash_of
 from llamaherd.engine.core import checks
 from llamaherd.engine.core.argument import Argument
 from llamaherd.engine.core.errors import ArgumentError, BadArgumentError, LlamaHerdError

@@ -1,98 +1,239 @@
-"""Comparison of codebooks, models and settings on the texts of "select"."""
+"""Candidates, and their comparison on the texts of "select".
+
+Candidates are codebooks with a context and settings, which code the same texts in turn.
+"""
 
 from __future__ import annotations
 
-import json
-import math
-from dataclasses import replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from llamaherd.calls.api.running import open_context
+from llamaherd.calls.asks.annotate_options import AnnotateOptions
 from llamaherd.coding import frames
 from llamaherd.coding.annotation.annotate import annotate_quietly
+from llamaherd.coding.annotation.codebook import Codebook, checked_codebook
 from llamaherd.coding.annotation.coded import Coded
+from llamaherd.coding.annotation.record import model_record
 from llamaherd.coding.annotation.settings import journal_path
-from llamaherd.coding.annotation.texts import checked_texts
+from llamaherd.coding.annotation.texts import checked_texts, same_rows
+from llamaherd.coding.gold.forms import listed_ids
 from llamaherd.coding.gold.joins import SampleRows, current_rows
-from llamaherd.coding.selection.candidates import (
-    CodebookCandidate,
-    check_codebook,
-    checked_candidates,
-    checked_names,
-    hash_of,
+from llamaherd.coding.selection.comparison import (
+    CodebookComparison,
+    ComparedCandidate,
+    key_of_model,
 )
-from llamaherd.coding.selection.comparison import CodebookComparison, ComparedCandidate
 from llamaherd.coding.selection.measures import (
     ADJUST,
     checked_measure,
     compare,
     is_of_numbers,
+    note,
 )
-from llamaherd.coding.selection.part_codes import codes_of_part
-from llamaherd.coding.selection.split import opened_sample, record_of
-from llamaherd.coding.sentences import Notes
+from llamaherd.coding.selection.parts import (
+    PARTS,
+    codes_of_part,
+    opened_sample,
+    record_of,
+)
 from llamaherd.coding.statistics.intervals import LEVEL, level_of
 from llamaherd.engine.core import checks
+from llamaherd.engine.core.argument import Argument
 from llamaherd.engine.core.errors import ArgumentError, ArgumentTypeError
-from llamaherd.engine.core.files import write_whole
 from llamaherd.engine.core.keeping import keep_made, keeping
-from llamaherd.engine.core.plain import DAMAGED
 from llamaherd.engine.core.progress import reporter
+from llamaherd.engine.core.words import call
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Sequence
+    from typing import TypeAlias
 
     from llama_cpp import Llama
+    from typing_extensions import Unpack
 
+    from llamaherd.calls.asks.keywords import CodingSettings
     from llamaherd.calls.run.host import Host
-    from llamaherd.coding.annotation.codebook import Codebook
     from llamaherd.coding.gold.sample import GoldSample
     from llamaherd.coding.selection.measures import Adjust, SelectionMeasure
-    from llamaherd.coding.selection.part_codes import PartCodes
+    from llamaherd.coding.selection.parts import PartCodes
     from llamaherd.engine.core.stats import Progress, ProgressOption
 
-    Given = Codebook | CodebookCandidate
+    Given: TypeAlias = "Codebook | CodebookCandidate"
 
-note = Notes("llamaherd.coding.selection")
-_AFTERWARDS = ("calibrate", "normalize")  # settings that cost no computing time
-_LEAST = 0.5  # a time is stored if at least this share of prompts was computed
+# Arguments of `annotate` that a candidate may set.
+_SETTINGS = tuple(
+    name
+    for name, option in AnnotateOptions.declared.items()
+    if not option.facts.get("of_call", False)
+)
+_COMPARED = ("label", "ordinal", "scale", "multiple")  # types of codebooks
+_CLOSED = ("select", "evaluate")  # parts that must not contain examples
 
 
-def seconds_per_text(run: Mapping[str, Any], journal: str | None) -> float:
-    """Return the computing time per text in seconds, without answers from the journal.
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class CodebookCandidate:
+    """Codebook with a context and settings, to be compared with other candidates.
 
-    It is stored if at least half of the prompts were computed, else read.
+    Attributes:
+        codebook: The codebook.
+        context: Context to use; None for the context of the comparison.
+        settings: Arguments of `annotate`. These arguments replace the settings of the
+            comparison.
     """
-    n_prompts, n_journal = run.get("n_prompts", 0), run.get("n_journal", 0)
-    share = (n_prompts - n_journal) / n_prompts if n_prompts else 0.0
-    seconds = math.nan
-    if share > 0:
-        seconds = float(run["seconds"]) / (share * max(1, run["n_texts"]))
-    if journal is None:
-        return seconds
-    key = hash_of(run, without=_AFTERWARDS)
-    path = Path(f"{journal}.times.json")
-    stored = _read(path)
-    if stored is None:  # a file of the user
-        return seconds
-    if share < _LEAST:
-        return float(stored.get(key, seconds))
-    write_whole(path, json.dumps({**stored, key: seconds}, indent=1).encode())
-    return seconds
+
+    codebook: Codebook
+    context: Host | Llama | None = None
+    settings: Mapping[str, Any] = field(default_factory=dict)
 
 
-def _read(path: Path) -> dict[str, float] | None:
-    """Return stored times; {} without a file, None for a file of another kind."""
-    if not path.exists():
-        return {}
-    try:
-        stored = json.loads(path.read_text(encoding="utf-8"))
-        is_own = all(isinstance(value, (int, float)) for value in stored.values())
-        return {key: float(value) for key, value in stored.items()} if is_own else None
-    except (OSError, OverflowError, *DAMAGED):
-        return None
+def candidate(
+    codebook: Codebook,
+    context: Host | Llama | None = None,
+    **settings: Unpack[CodingSettings],
+) -> CodebookCandidate:
+    """Describe a candidate for `compare_codebooks`.
+
+    Args:
+        codebook: Codebook, with its examples.
+        context: Context on the candidate's model; None for the context of the comparison.
+        **settings: Arguments of `annotate` such as `calibrate`, `thinking`, `chat`,
+            `method` and `temperature`.
+
+    Raises:
+        TypeError: An argument has the wrong type, or is not a setting of a candidate.
+    """
+    return CodebookCandidate(
+        codebook=checked_codebook(codebook),
+        context=context,
+        settings=checked_names(settings),
+    )
+
+
+def checked_names(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Check the names of a candidate's settings."""
+    for name in settings:
+        if name not in _SETTINGS:
+            raise ArgumentTypeError(
+                f"is not a setting of a candidate{checks.meant(name, _SETTINGS)}; these "
+                f"are {', '.join(_SETTINGS)}",
+                argument=name,
+                code="unknown_argument",
+            )
+    return dict(settings)
+
+
+def by_name(
+    argument: str,
+    values: Any,  # noqa: ANN401 - values of any kind
+    kinds: type | tuple[type, ...],
+    wanted: str,
+) -> dict[str, Any]:
+    """Return values by name; values in a list, or a single one, are named 1, 2 and so on.
+
+    `wanted` names the types `kinds` in words.
+    """
+    if not isinstance(values, Mapping):
+        several = values if isinstance(values, (list, tuple)) else [values]
+        values = {str(i): value for i, value in enumerate(several, start=1)}
+    if not values:
+        raise ArgumentError("must not be empty", argument=argument, code="out_of_range")
+    for i, (name, value) in enumerate(values.items()):
+        if not isinstance(name, str) or not name.strip():
+            raise ArgumentError(
+                f"must have names, not {checks.shown(name)}", argument=argument
+            )
+        checks.instance(Argument(argument, (i,)), value, kinds, wanted)
+    return dict(values)
+
+
+def check_codebook(name: str, codebook: Codebook, gold: GoldSample) -> None:
+    """Check that a codebook has the sample's labels, and no examples of closed parts."""
+    where = Argument("candidates", (name,))
+    if not codebook.names or codebook.type not in _COMPARED:
+        raise ArgumentError(
+            f"has the type {checks.quoted(codebook.type)}, but only labels of whole "
+            "texts can be compared with codes",
+            argument=where,
+            code="no_labels",
+        )
+    if (codebook.type == "multiple") != gold.several:
+        has = "several labels per text" if gold.several else "one label per text"
+        raise ArgumentError(
+            f"has the type {checks.quoted(codebook.type)}, but gold was drawn for {has}",
+            argument=where,
+            code="conflict",
+        )
+    if gold.names and set(codebook.names) != set(gold.names):
+        raise ArgumentError(
+            f"has the labels {', '.join(codebook.names)}, but gold has "
+            f"{', '.join(gold.names)}",
+            argument=where,
+            code="other_labels",
+        )
+    parts = record_of(gold)["parts"]
+    rows = same_rows(gold.texts, [example.text for example in codebook.examples])
+    closed = [i for i in rows if parts[i] in _CLOSED]
+    if closed:
+        in_parts = [part for part in PARTS if part in {parts[i] for i in closed}]
+        raise ArgumentError(
+            f"has examples that are texts of {' and '.join(in_parts)} (ids "
+            f"{listed_ids(gold.ids, closed)}): the prompt would contain codes with "
+            "which its accuracy is measured. Take examples from 'explore', as "
+            f"{call('choose_examples')} does",
+            argument=where,
+            code="closed_examples",
+        )
+
+
+def check_model(
+    context: Host | Llama, recorded: Mapping[str, Any], argument: str, must: str
+) -> None:
+    """Check that a context has the recorded model, before any text is coded."""
+    loaded = model_record(open_context(context).model)
+    if key_of_model(loaded) != key_of_model(recorded):
+        raise ArgumentError(
+            f"{must}, {recorded.get('file')}, not {loaded['file']}",
+            argument=argument,
+            code="other_model",
+        )
+
+
+def code_in_turns(
+    frame: Mapping[str, Sequence[str | None]],
+    candidates: Mapping[str, CodebookCandidate],
+    progress: ProgressOption,
+    result: Callable[[Mapping[str, Coded]], object],
+) -> dict[str, Coded]:
+    """Code a column of texts by several candidates in turn, with the progress of all.
+
+    The error of a coding keeps the `result` of the earlier ones, if there are any.
+    """
+    (text,) = frame
+    coded: dict[str, Coded] = {}
+    with reporter(progress) as report:
+        for i, (name, one) in enumerate(candidates.items()):
+            context: Any = one.context  # checked by `annotate`
+            show = partial(_show_all, report, i, len(candidates)) if progress else False
+            try:
+                coded[name] = annotate_quietly(
+                    frame, text, one.codebook, context, progress=show,
+                    **one.settings,
+                )  # fmt: skip
+            except BaseException as error:
+                if coded:
+                    keep_made(error, partial(result, coded), converted=False)
+                raise
+    return coded
+
+
+def _show_all(report: Any, i: int, n: int, progress: Progress) -> None:  # noqa: ANN401
+    """Report the progress of coding i as part of n codings of the same texts."""
+    n_done = i * progress.n_total + progress.n_done
+    report(replace(progress, n_done=n_done, n_total=n * progress.n_total))
 
 
 def compare_codebooks(
@@ -152,74 +293,61 @@ def compare_codebooks(
             candidate is finished, this `Coded` is in `results`.
     """
     sample = opened_sample(gold)
-    check_data(data, sample, text)
-    tried = checked_candidates(candidates)
-    shared = checked_names(dict(settings))
-    for name, candidate in tried.items():
-        check_codebook(name, candidate.codebook, sample)
-        if candidate.context is None and context is None:
+    _check_data(data, sample, text)
+    kinds = (Codebook, CodebookCandidate)
+    wanted = f"a Codebook, or made by {call('candidate')}"
+    shared = checked_names(settings)
+    tried: dict[str, CodebookCandidate] = {}
+    for name, value in by_name("candidates", candidates, kinds, wanted).items():
+        one = CodebookCandidate(codebook=value) if isinstance(value, Codebook) else value
+        check_codebook(name, one.codebook, sample)
+        if one.context is None and context is None:
             raise ArgumentTypeError(
                 f"is missing, but candidate {checks.quoted(name)} has no own context",
                 argument="context",
             )
+        tried[name] = one
     level_of(level)
     checks.choice("adjust", adjust, ADJUST)
-    chosen_measure = checked_measure(
-        measure, [candidate.codebook for candidate in tried.values()]
-    )
-    codes = codes_of_part(sample, "select", as_numbers=is_of_numbers(chosen_measure))
-    kept = journal_of(journal, sample)
-
-    def result(labels: Sequence[Coded]) -> CodebookComparison:
-        return compared(
-            sample, codes, list(tried)[: len(labels)], labels, measure=chosen_measure,
-            level=level, adjust=adjust, journal=kept,
-        )  # fmt: skip
-
-    whole = [
-        CodebookCandidate(
-            codebook=candidate.codebook,
-            context=context if candidate.context is None else candidate.context,
-            settings={"journal": kept, **shared, **candidate.settings},
+    measure = checked_measure(measure, [one.codebook for one in tried.values()])
+    codes = codes_of_part(sample, "select", as_numbers=is_of_numbers(measure))
+    path = journal_of(journal, sample)
+    whole = {
+        name: CodebookCandidate(
+            codebook=one.codebook,
+            context=context if one.context is None else one.context,
+            settings={"journal": path, **shared, **one.settings},
         )
-        for candidate in tried.values()
-    ]
-    labels = code_in_turns({"text": codes.texts}, "text", whole, progress, result)
-    with keeping(dict(zip(tried, labels, strict=True))):
-        return result(labels)
+        for name, one in tried.items()
+    }
+
+    def result(coded: Mapping[str, Coded]) -> CodebookComparison:
+        return _compared(coded, codes, path, measure=measure, level=level, adjust=adjust)
+
+    coded = code_in_turns({"text": codes.texts}, whole, progress, result)
+    with keeping(coded):
+        return result(coded)
 
 
-def compared(
-    gold: GoldSample,
+def _compared(
+    coded: Mapping[str, Coded],
     codes: PartCodes,
-    names: Sequence[str],
-    labels: Sequence[Coded],
+    journal: str | None,
     *,
     measure: SelectionMeasure,
     level: float,
     adjust: Adjust,
-    journal: str | None = None,
 ) -> CodebookComparison:
     """Compare labels of candidates with codes."""
-    runs = [labels_of_one.run for labels_of_one in labels]
-    paired = compare(labels, codes, measure, level=level, adjust=adjust)
-    candidates = []
-    for i, name in enumerate(names):
-        key = hash_of(runs[i])
-        candidates.append(
-            ComparedCandidate(
-                name=name,
-                hash=key,
-                codebook=dict(runs[i]["codebook"]["content"]),
-                settings=dict(runs[i]["settings"]),
-                model=dict(runs[i]["model"]),
-                labels=tuple(labels[i].labels),
-                value=paired.values[i],
-                seconds=seconds_per_text(runs[i], journal),
-            )
-        )
+    paired = compare(list(coded.values()), codes, measure, level=level, adjust=adjust)
+    measured = zip(coded.items(), paired.values, strict=True)
+    candidates = tuple(
+        ComparedCandidate.of(name, labels, value, journal)
+        for (name, labels), value in measured
+    )
+    assert codes.design is not None  # noqa: S101 - a part has a design
     return CodebookComparison(
-        candidates=tuple(candidates),
+        candidates=candidates,
         differences=paired.differences,
         measure=measure,
         level=level,
@@ -227,35 +355,26 @@ def compared(
         n=len(codes),
         ids=tuple(codes.ids),
         codes_sha256=codes.sha256,
-        split_sha256=record_of(gold)["sha256"],
-        notes=(*codes.notes, *_notes(candidates, is_of_numbers(measure))),
+        split_sha256=codes.design["split_sha256"],
+        notes=(*codes.notes, *_notes(candidates, of_numbers=is_of_numbers(measure))),
     )
 
 
-def _notes(candidates: Sequence[ComparedCandidate], of_numbers: bool) -> list[str]:
+def _notes(candidates: Sequence[ComparedCandidate], *, of_numbers: bool) -> list[str]:
     """Return notes on failed texts and on identical candidates."""
-    notes = [
-        note(
-            "failed",
-            n=candidate.n_failed,
-            n_labels=len(candidate.labels),
-            name=candidate.name,
-            of_numbers=of_numbers,
-        )
-        for candidate in candidates
-        if candidate.n_failed
-    ]
+    notes = []
     first: dict[str, str] = {}
-    for candidate in candidates:
-        if candidate.hash in first:
-            notes.append(
-                note("same_candidates", first=first[candidate.hash], other=candidate.name)
-            )
-        first.setdefault(candidate.hash, candidate.name)
+    for one in candidates:
+        if one.n_failed:
+            counts = {"n": one.n_failed, "n_labels": len(one.labels)}
+            notes.append(note("failed", name=one.name, of_numbers=of_numbers, **counts))
+        name = first.setdefault(one.hash, one.name)
+        if name != one.name:
+            notes.append(note("same_candidates", first=name, other=one.name))
     return notes
 
 
-def check_data(data: Any, gold: GoldSample, text: str | None) -> None:  # noqa: ANN401
+def _check_data(data: Any, gold: GoldSample, text: str | None) -> None:  # noqa: ANN401
     """Check that a sample was drawn from a data frame, if one is given."""
     if data is None:
         return
@@ -273,38 +392,3 @@ def check_data(data: Any, gold: GoldSample, text: str | None) -> None:  # noqa: 
 def journal_of(journal: object, gold: GoldSample) -> str | None:
     """Return the path of a comparison's journal; None if there is no journal."""
     return journal_path(journal, f"comparison-{record_of(gold)['sha256'][:12]}.journal")
-
-
-def code_in_turns(
-    frame: Mapping[str, Any],
-    text: str,
-    candidates: Sequence[CodebookCandidate],
-    progress: ProgressOption,
-    result: Callable[[Sequence[Coded]], object],
-) -> list[Coded]:
-    """Code the same texts by several candidates in turn, with the progress of all.
-
-    The error of a coding keeps the `result` of the earlier ones, if there are any.
-    """
-    codings: list[Coded] = []
-    with reporter(progress) as report:
-        for i, candidate in enumerate(candidates):
-            context: Any = candidate.context  # checked by `annotate`
-            show = partial(_show_all, report, i, len(candidates)) if progress else False
-            try:
-                coded = annotate_quietly(
-                    frame, text, candidate.codebook, context, progress=show,
-                    **candidate.settings,
-                )  # fmt: skip
-            except BaseException as error:
-                if codings:
-                    keep_made(error, partial(result, codings), converted=False)
-                raise
-            codings.append(coded)
-    return codings
-
-
-def _show_all(report: Any, i: int, n: int, progress: Progress) -> None:  # noqa: ANN401
-    """Report the progress of coding i as part of n codings of the same texts."""
-    n_done = i * progress.n_total + progress.n_done
-    report(replace(progress, n_done=n_done, n_total=n * progress.n_total))

@@ -2,38 +2,40 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import math
 import textwrap
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from llamaherd.coding.selection.measures import (
     ERRORS,
     TITLES,
-    ExamplesEffect,
     PairedDifference,
     SelectionMeasure,
-    examples_of,
+    effect_of_examples,
     n_more_examples,
+    note,
 )
+from llamaherd.coding.sentences import table
 from llamaherd.coding.statistics.intervals import Measure
 from llamaherd.engine.core.errors import ArgumentError
+from llamaherd.engine.core.files import write_whole
 from llamaherd.engine.core.phrases import count_of, decimals, first_rows, limits, percent
-from llamaherd.engine.core.plain import from_stored, stored
-from llamaherd.engine.core.words import call
+from llamaherd.engine.core.plain import DAMAGED, from_stored, stored
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from llamaherd.coding.annotation.coded import Coded
     from llamaherd.coding.selection.measures import Adjust
+    from llamaherd.engine.core.phrases import Sign
 
-_NOT_YET = (
-    "The value of the best is too {good}, because it was chosen by this value: {best} "
-    "freezes the choice, and {evaluate} measures it on other texts."
-)
 _LINE = 90  # characters
-_INTERVAL = 20  # characters of an interval
-_MANY = 5  # largest number of candidates that a sentence lists
+_AFTERWARDS = ("calibrate", "normalize")  # settings that cost no computing time
+_LEAST = 0.5  # a time is stored if at least this share of prompts was computed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,6 +50,22 @@ class ComparedCandidate:
     labels: tuple[str | None, ...]  # None for failed texts, see `measures.compare`
     value: Measure  # Its interval is not adjusted for several candidates
     seconds: float  # Per text; NaN if all answers came from a journal without times
+
+    @classmethod
+    def of(
+        cls, name: str, coded: Coded, value: Measure, journal: str | None
+    ) -> ComparedCandidate:
+        """Return a candidate from its coding of the texts of "select"."""
+        return cls(
+            name=name,
+            hash=hash_of(coded.run),
+            codebook=dict(coded.run["codebook"]["content"]),
+            settings=dict(coded.run["settings"]),
+            model=dict(coded.run["model"]),
+            labels=tuple(coded.labels),
+            value=value,
+            seconds=seconds_per_text(coded.run, journal),
+        )
 
     @property
     def n_failed(self) -> int:
@@ -90,35 +108,33 @@ class CodebookComparison:
         return tuple(candidate.name for candidate in self.candidates)
 
     @property
+    def is_error(self) -> bool:
+        """True if smaller values of the measure are better."""
+        return self.measure in ERRORS
+
+    @property
     def best(self) -> int:
         """Index of the best candidate; if several are best, the fastest of them.
 
         The best value is the smallest for measures of error, the largest for all others.
         """
-        known = [
-            i
+        sign = 1 if self.is_error else -1
+        ranked = [
+            (
+                sign * candidate.value.value,
+                math.inf if math.isnan(candidate.seconds) else candidate.seconds,
+                i,
+            )
             for i, candidate in enumerate(self.candidates)
             if not math.isnan(candidate.value.value)
         ]
-        if not known:
+        if not ranked:
             raise ArgumentError(
                 f"has no candidate whose {TITLES[self.measure]} is defined",
                 argument="comparison",
                 code="undefined",
             )
-        sign = 1 if self.is_error else -1
-        return min(
-            known, key=lambda i: (sign * self.candidates[i].value.value, self._slow(i))
-        )
-
-    @property
-    def is_error(self) -> bool:
-        """True if smaller values of the measure are better."""
-        return self.measure in ERRORS
-
-    def _slow(self, i: int) -> float:
-        seconds = self.candidates[i].seconds
-        return math.inf if math.isnan(seconds) else seconds
+        return min(ranked)[-1]
 
     def to_best(self, i: int) -> PairedDifference | None:
         """Return a candidate's difference from the best candidate; None for the best."""
@@ -133,14 +149,18 @@ class CodebookComparison:
     def is_tied(self, i: int) -> bool:
         """Return True if i is the best candidate or cannot be told apart from it."""
         difference = self.to_best(i)
-        if difference is None:
-            return True
-        return not (difference.low > 0 if self.is_error else difference.high < 0)
+        return difference is None or difference.verdict(self.measure) != "worse"
 
     @property
     def tied(self) -> tuple[int, ...]:
         """Indices of the candidates that cannot be distinguished from the best."""
         return tuple(i for i in range(len(self.candidates)) if self.is_tied(i))
+
+    def verdict(self, i: int) -> str:
+        """Return "best", "worse", or "cannot be told apart" for a candidate."""
+        if i == self.best:
+            return "best"
+        return "cannot be told apart" if self.is_tied(i) else "worse"
 
     def to_dicts(self) -> list[dict[str, Any]]:
         """Return a dict for each candidate, for a data frame."""
@@ -189,42 +209,6 @@ class CodebookComparison:
 
         return pd.DataFrame(self.to_dicts())
 
-    def verdict(self, i: int) -> str:
-        """Return "best", "worse", or "cannot be told apart" for a candidate."""
-        if i == self.best:
-            return "best"
-        return "cannot be told apart" if self.is_tied(i) else "worse"
-
-    def __str__(self) -> str:
-        wide = max(9, *map(len, self.names))
-        title = TITLES[self.measure]
-        head = (
-            f"<CodebookComparison: {count_of(len(self.candidates), 'candidate')}, "
-            f"{count_of(self.n, 'text')} of select>"
-        )
-        held = "one by one" if self.adjust == "none" else "simultaneous"
-        under = f"[{percent(self.level)} confidence intervals; differences {held}]"
-        head_row = f"{'candidate':<{wide}}  {title:<{_INTERVAL}}  "
-        head_row += f"{'to the best':<{_INTERVAL}}  s/text"
-        lines = [head, under, "", head_row]
-        rows = []
-        for i, candidate in enumerate(self.candidates):
-            difference = self.to_best(i)
-            to_best = (
-                "best" if difference is None else _with_interval(difference, signed=True)
-            )
-            seconds = "" if math.isnan(candidate.seconds) else f"{candidate.seconds:.3g}"
-            apart = self.verdict(i) if difference is not None else ""
-            value = _with_interval(candidate.value)
-            rows.append(
-                f"{candidate.name:<{wide}}  {value:<{_INTERVAL}}  "
-                f"{to_best:<{_INTERVAL}}  {seconds:<7} {apart}".rstrip()
-            )
-        notes = wrapped_notes(first_rows([*self.effects, *self.notes]))
-        return "\n".join([*lines, *first_rows(rows), "", self.conclusion, *notes])
-
-    __repr__ = __str__
-
     @property
     def effects(self) -> tuple[str, ...]:
         """Sentences on the effect of examples, by candidates that differ only in them."""
@@ -238,43 +222,58 @@ class CodebookComparison:
                 n = n_more_examples(book.codebook, other.codebook) if same else 0
                 if not n or math.isnan(difference.value):
                     continue
-                effect = ExamplesEffect(
-                    n_examples=n,
-                    measure=self.measure,
-                    before=other.value.value,
-                    after=book.value.value,
-                    difference=difference,
+                values = (other.value.value, book.value.value)
+                owners = f" that {book.name!r} has and {other.name!r} lacks"
+                told = effect_of_examples(
+                    n, self.measure, values, difference, owners=owners
                 )
-                more = f"{examples_of(n)} that {book.name!r} has and {other.name!r} lacks"
-                sentences.append(f"{more} {effect.told()}.")
+                sentences.append(f"{told}.")
         return tuple(sentences)
 
     @property
     def conclusion(self) -> str:
         """Sentences that name the candidates that may be the best."""
-        others = [self.names[i] for i in self.tied if i != self.best]
-        best = repr(self.names[self.best])
-        if len(self.candidates) == 1:
-            said = "There is nothing to compare it with."
-        elif not others:
-            said = f"{best} is better than all others."
-        elif len(others) > _MANY:
-            said = (
-                f"{best} and {len(others)} others cannot be told apart by {self.n} "
-                "texts: any of them may be the best."
-            )
-        else:
-            named = ", ".join(map(repr, others))
-            said = (
-                f"{best} and {named} cannot be told apart by {count_of(self.n, 'text')}: "
-                "any of them may be the best."
-            )
-        not_yet = _NOT_YET.format(
+        told = note(
+            "conclusion",
+            best=self.names[self.best],
+            others=[self.names[i] for i in self.tied if i != self.best],
+            is_alone=len(self.candidates) == 1,
+            n=self.n,
             good="low" if self.is_error else "high",
-            best=call("best_codebook"),
-            evaluate=call("evaluate_codebook"),
         )
-        return textwrap.fill(f"{said} {not_yet}", _LINE)
+        return textwrap.fill(told, _LINE)
+
+    def __str__(self) -> str:
+        rows = [["candidate", TITLES[self.measure], "to the best", "s/text", ""]]
+        for i, candidate in enumerate(self.candidates):
+            difference, seconds = self.to_best(i), candidate.seconds
+            rows.append(
+                [
+                    candidate.name,
+                    _with_interval(candidate.value),
+                    _with_interval(difference, sign="+") if difference else "best",
+                    "" if math.isnan(seconds) else f"{seconds:.3g}",
+                    self.verdict(i) if difference else "",
+                ]
+            )
+        head, *lines = table(rows, left=len(rows[0]))
+        n_candidates = count_of(len(self.candidates), "candidate")
+        n_texts = count_of(self.n, "text")
+        held = "one by one" if self.adjust == "none" else "simultaneous"
+        return "\n".join(
+            [
+                f"<CodebookComparison: {n_candidates}, {n_texts} of select>",
+                f"[{percent(self.level)} confidence intervals; differences {held}]",
+                "",
+                head,
+                *first_rows(lines),
+                "",
+                self.conclusion,
+                *wrapped_notes(first_rows([*self.effects, *self.notes])),
+            ]
+        )
+
+    __repr__ = __str__
 
     def to_json(self) -> str:
         """Return the comparison as JSON text, which `from_json` reads."""
@@ -299,26 +298,71 @@ class CodebookComparison:
 
 def wrapped_notes(notes: Sequence[str]) -> list[str]:
     """Return notes as wrapped lines."""
-    return [
-        line
-        for note in notes
-        for line in textwrap.wrap(
-            note, _LINE, initial_indent="! ", subsequent_indent="  "
-        )
-    ]
+    wrap = textwrap.TextWrapper(_LINE, initial_indent="! ", subsequent_indent="  ").wrap
+    return [line for text in notes for line in wrap(text)]
 
 
-def _candidate(stored: Mapping[str, Any]) -> ComparedCandidate:
-    fields = {**stored, "labels": tuple(stored["labels"])}
-    fields["value"] = Measure(**stored["value"])
-    return ComparedCandidate(**fields)
+def _candidate(fields: Mapping[str, Any]) -> ComparedCandidate:
+    of_types = {"labels": tuple(fields["labels"]), "value": Measure(**fields["value"])}
+    return ComparedCandidate(**{**fields, **of_types})
 
 
-def _with_interval(measure: Measure | PairedDifference, *, signed: bool = False) -> str:
-    """Return a number with its interval."""
+def _with_interval(measure: Measure | PairedDifference, sign: Sign = "") -> str:
     if math.isnan(measure.value):
         return "not defined"
-    value = decimals(measure.value, sign="+" if signed else "")
+    value = decimals(measure.value, sign=sign)
     if math.isnan(measure.low):
         return value
     return f"{value} {limits(measure.low, measure.high)}"
+
+
+def hash_of(run: Mapping[str, Any], *, without: Sequence[str] = ()) -> str:
+    """Hash everything on which labels depend: codebook, settings and model."""
+    model = run["model"]
+    settings = {k: v for k, v in run["settings"].items() if k not in without}
+    loras = [
+        [lora.get("file"), lora.get("sha256"), lora.get("scale")]
+        for lora in model.get("loras") or ()
+    ]
+    content = [run["codebook"]["hash"], settings, key_of_model(model), loras]
+    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
+
+
+def key_of_model(model: Mapping[str, Any]) -> Any:  # noqa: ANN401 - a hash or a name
+    """Return the hash of a recorded model, or its name if the hash is unknown."""
+    return model.get("sha256") or model.get("file")
+
+
+def seconds_per_text(run: Mapping[str, Any], journal: str | None) -> float:
+    """Return the computing time per text in seconds, without answers from the journal.
+
+    It is stored if at least half of the prompts were computed, else read.
+    """
+    n_prompts, n_journal = run.get("n_prompts", 0), run.get("n_journal", 0)
+    share = (n_prompts - n_journal) / n_prompts if n_prompts else 0.0
+    seconds = math.nan
+    if share > 0:
+        seconds = float(run["seconds"]) / (share * max(1, run["n_texts"]))
+    if journal is None:
+        return seconds
+    key = hash_of(run, without=_AFTERWARDS)
+    path = Path(f"{journal}.times.json")
+    times = stored_times(path)
+    if times is None:  # a file of the user
+        return seconds
+    if share < _LEAST:
+        return float(times.get(key, seconds))
+    write_whole(path, json.dumps({**times, key: seconds}, indent=1).encode())
+    return seconds
+
+
+def stored_times(path: Path) -> dict[str, float] | None:
+    """Return stored times; {} without a file, None for a file of another kind."""
+    if not path.exists():
+        return {}
+    try:
+        times = json.loads(path.read_text(encoding="utf-8"))
+        is_own = all(isinstance(value, (int, float)) for value in times.values())
+        return {key: float(value) for key, value in times.items()} if is_own else None
+    except (OSError, OverflowError, *DAMAGED):
+        return None

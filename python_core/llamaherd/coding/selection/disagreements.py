@@ -10,8 +10,12 @@ from typing import TYPE_CHECKING, Any
 from llamaherd.coding import frames
 from llamaherd.coding.annotation.label_sets import joined_labels
 from llamaherd.coding.codes import text_of
-from llamaherd.coding.selection.part_codes import codes_of_part
-from llamaherd.coding.selection.split import PARTS, opened_sample, part_of, record_of
+from llamaherd.coding.selection.parts import (
+    PARTS,
+    codes_of_part,
+    opened_sample,
+    record_of,
+)
 from llamaherd.engine.core import checks
 from llamaherd.engine.core.errors import ArgumentError, ArgumentTypeError
 from llamaherd.engine.core.phrases import count_of, decimals, first_rows
@@ -23,7 +27,7 @@ if TYPE_CHECKING:
 
     from llamaherd.coding.annotation.coded import Coded
     from llamaherd.coding.gold.sample import GoldSample
-    from llamaherd.coding.selection.part_codes import PartCodes
+    from llamaherd.coding.selection.parts import PartCodes
 
 _SHOWN = 10  # number of texts to print
 _WIDE = 60  # number of characters of each text to print
@@ -142,8 +146,8 @@ def disagreements(
         n_labelled = sum(label is not None for label in labels.labels)
         n_compared += n_labelled
         n_missing += len(codes) - n_labelled
-        rows += _rows(part, part_of(sample, part), texts, labels)
-    rows.sort(key=_order)
+        rows += _rows(part, texts, labels)
+    rows.sort(key=lambda row: 0.0 if math.isnan(row["prob"]) else -row["prob"])
     names = list(rows[0]) if rows else ["id", "part", "text", "code", "label", "prob"]
     return Disagreements(
         columns={name: [row[name] for row in rows] for name in names},
@@ -162,30 +166,24 @@ def _asked(parts: object) -> list[str]:
     return [checks.choice("parts", part, PARTS) for part in dict.fromkeys(names)]
 
 
-def _rows(
-    part: str, gold: GoldSample, codes: PartCodes, coded: Coded
-) -> list[dict[str, Any]]:
+def _rows(part: str, codes: PartCodes, coded: Coded) -> list[dict[str, Any]]:
     """Return a row for each text whose label differs from its code."""
-    at = {identifier: i for i, identifier in enumerate(gold.ids)}
     thoughts = coded.columns.get("thinking")
     cells = () if thoughts is None else frames.column(coded.frame, thoughts, "coded")
+    coders = dict(zip(codes.coders, codes.columns, strict=True))
     rows = []
     for i, answer in enumerate(codes.sets_of(coded.labels)):
-        right = codes.codes[i]
+        right = codes.right[i]
         if answer is None or answer == right:
             continue
-        coders = {}
-        if len(gold.coders) > 1:
-            row = at[codes.ids[i]]
-            both = zip(gold.coders, gold.codes, strict=True)
-            coders = {f"code_{name}": coder_codes[row] for name, coder_codes in both}
+        by_coder = {f"code_{name}": column[i] for name, column in coders.items()}
         rows.append(
             {
                 "id": codes.ids[i],
                 "part": part,
                 "text": codes.texts[i],
                 "code": joined_labels(right),
-                **coders,
+                **(by_coder if len(coders) > 1 else {}),
                 "label": coded.labels[i],
                 "prob": _prob(coded, i, answer),
                 "prob_code": _prob(coded, i, right),
@@ -200,7 +198,3 @@ def _prob(coded: Coded, i: int, of: Sequence[str]) -> float:
     if coded.probs is None or len(of) != 1 or of[0] not in coded.names:
         return math.nan
     return float(coded.probs[i, coded.names.index(of[0])])
-
-
-def _order(row: dict[str, Any]) -> float:
-    return 0.0 if math.isnan(row["prob"]) else -row["prob"]

@@ -11,22 +11,20 @@ import numpy as np
 from llamaherd.coding.annotation.annotate import annotate_quietly
 from llamaherd.coding.annotation.codebook import Example, checked_codebook
 from llamaherd.coding.annotation.texts import is_blank, same_rows
-from llamaherd.coding.selection.candidates import check_codebook, checked_names
+from llamaherd.coding.codes import numbers_of
+from llamaherd.coding.selection.compare import check_codebook, checked_names
 from llamaherd.coding.selection.measures import (
-    ExamplesEffect,
     checked_measure,
     compare,
-    examples_of,
+    effect_of_examples,
     is_of_numbers,
+    note,
 )
-from llamaherd.coding.selection.part_codes import codes_of_part
-from llamaherd.coding.selection.split import opened_sample, part_of
-from llamaherd.coding.sentences import Notes
-from llamaherd.coding.statistics.intervals import LEVEL
+from llamaherd.coding.selection.parts import codes_of_part, opened_sample
 from llamaherd.engine.core import checks
 from llamaherd.engine.core.caller import warn_caller
 from llamaherd.engine.core.errors import ArgumentError, ArgumentTypeError
-from llamaherd.engine.core.phrases import count_of
+from llamaherd.engine.core.phrases import count_of, shape_of
 from llamaherd.engine.core.progress import say
 from llamaherd.engine.core.words import setting
 
@@ -40,78 +38,13 @@ if TYPE_CHECKING:
     from llamaherd.coding.annotation.codebook import Codebook
     from llamaherd.coding.annotation.coded import Coded
     from llamaherd.coding.gold.sample import GoldSample
-    from llamaherd.coding.selection.measures import SelectionMeasure
-    from llamaherd.coding.selection.part_codes import PartCodes
+    from llamaherd.coding.selection.parts import PartCodes
     from llamaherd.coding.statistics.ratings import Floats
-
-note = Notes("llamaherd.coding.selection")
-_SIZE = 3  # number of characters of an n-gram
-_LEAST_NORM = 1e-12
-
-
-def text_distances(texts: Sequence[str]) -> Floats:
-    """Return 1 - cosine similarity of character trigrams, float64[n, n].
-
-    Case and the length of whitespace are ignored. A trigram that occurs c times in a
-    text, and in d of the n texts, has the weight
-    (1 + log(c)) * (1 + log((1 + n) / (1 + d))) in this text.
-
-    Source: Salton, Buckley, "Term-weighting approaches in automatic text retrieval", Inf.
-    Process. Manag. 24, 1988.
-    """
-    counts = [Counter(_grams(text)) for text in texts]
-    n_with = Counter(gram for gram_counts in counts for gram in gram_counts)
-    column = {gram: j for j, gram in enumerate(n_with)}
-    weights = {gram: np.log((1 + len(texts)) / (1 + n)) + 1 for gram, n in n_with.items()}
-    vectors = np.zeros((len(texts), len(column)))
-    for i, gram_counts in enumerate(counts):
-        for gram, n in gram_counts.items():
-            vectors[i, column[gram]] = (1 + np.log(n)) * weights[gram]
-    return vector_distances(vectors)
-
-
-def vector_distances(vectors: Floats) -> Floats:
-    """Return 1 - cosine similarity of rows, float64[n, n]; it is 1 for a row of zeros."""
-    norms = np.linalg.norm(vectors, axis=1, keepdims=True)
-    unit = np.divide(
-        vectors, norms, out=np.zeros_like(vectors), where=norms > _LEAST_NORM
-    )
-    return np.asarray(np.clip(1 - unit @ unit.T, 0.0, 2.0))
-
-
-def _described(embeddings: Any) -> str:  # noqa: ANN401 - array-like
-    """Return the form of a value for messages."""
-    if isinstance(embeddings, np.ndarray) and embeddings.ndim == 2:
-        rows, columns = embeddings.shape
-        return f"{count_of(rows, 'row')} of {count_of(columns, 'number')}"
-    return checks.shown(embeddings)
-
-
-def checked_vectors(embeddings: Any, n: int) -> Floats:  # noqa: ANN401 - array-like
-    """Return embeddings of n texts as float64[n, d]."""
-    try:
-        vectors = np.asarray(embeddings, dtype=np.float64)
-    except (TypeError, ValueError):
-        vectors = np.zeros(0)
-    if vectors.ndim != 2 or len(vectors) != n or vectors.shape[1] == 0:
-        raise ArgumentError(
-            f"must have a row of numbers for each of the {count_of(n, 'text')} of the "
-            f"sample, not {_described(embeddings)}",
-            argument="embeddings",
-            code="wrong_length",
-        )
-    if not np.isfinite(vectors).all():
-        raise ArgumentError("must be finite", argument="embeddings", code="out_of_range")
-    return vectors
-
-
-def _grams(text: str) -> list[str]:
-    plain = f" {' '.join(text.casefold().split())} "
-    return [plain[i : i + _SIZE] for i in range(max(1, len(plain) - _SIZE + 1))]
-
 
 By = Literal["diverse", "hardest"]
 BY: tuple[By, ...] = ("diverse", "hardest")
+_SIZE = 3  # number of characters of an n-gram
+_LEAST_NORM = 1e-12
 _LEAST = 2  # minimum number of texts to measure the effect of examples
 
 
@@ -171,59 +104,24 @@ def choose_examples(
         UserWarning: There are fewer texts than requested examples; or the examples do
             not clearly improve the labels, with the measured change.
     """
-    book, effect = chosen_examples(
-        gold,
-        k,
-        codebook,
-        by=by,
-        coded=coded,
-        embeddings=embeddings,
-        context=context,
-        settings=settings,
-    )
-    if effect is not None:
-        told, is_gain = effect
-        if is_gain:
-            say(f"llamaherd: {told}")
-        else:
-            warn_caller(told)
-    return book
-
-
-def chosen_examples(
-    gold: GoldSample | str | os.PathLike[str],
-    k: int,
-    codebook: Codebook,
-    *,
-    by: By,
-    coded: Any,  # noqa: ANN401 - as in choose_examples
-    embeddings: Any,  # noqa: ANN401 - as in choose_examples
-    context: Host | Llama | None,
-    settings: Mapping[str, Any],
-) -> tuple[Codebook, tuple[str, bool] | None]:
-    """Return the codebook; with a context also a note on the effect of its examples.
-
-    The second element of the note is True for a clear gain.
-    """
     sample = opened_sample(gold)
     _check_use(by, k, codebook, coded, embeddings)
-    for name in checked_names(dict(settings)) if context is None else ():
+    for name in checked_names(settings) if context is None else ():
         raise ArgumentTypeError(
             "is used only with a context", argument=name, code="conflict"
         )
     check_codebook("codebook", codebook, sample)
     codes = codes_of_part(sample, "explore")
-    free = _free(codes, sample, codebook)
+    groups = _by_label(codes, _free(codes, sample, codebook))
     if by == "hardest":
-        groups = _hardest(codes, coded, free)
-        chosen = _in_turns(groups, k, lambda group, _: group[0])
+        chosen = _in_turns(_hardest(codes, coded, groups), k, lambda group, _: group[0])
+    elif embeddings is None:
+        chosen = _diverse(text_distances(codes.texts), groups, k)
     else:
-        vectors = None
-        if embeddings is not None:
-            sample_vectors = checked_vectors(embeddings, len(sample))
-            at = {identifier: i for i, identifier in enumerate(sample.ids)}
-            vectors = sample_vectors[[at[identifier] for identifier in codes.ids]]
-        chosen = _diverse(codes, free, vectors, k)
+        vectors = checked_vectors(embeddings, len(sample))
+        at = {identifier: i for i, identifier in enumerate(sample.ids)}
+        vectors = vectors[[at[identifier] for identifier in codes.ids]]
+        chosen = _diverse(vector_distances(vectors), groups, k)
     if not chosen:
         raise ArgumentError(
             "has no coded text of explore that can be an example",
@@ -232,17 +130,50 @@ def chosen_examples(
         )
     if len(chosen) < k:
         warn_caller(note("few_examples", n=len(chosen), k=k))
-    examples = [_example(codes, i, several=codes.several) for i in chosen]
+    examples = [
+        Example(codes.texts[i], list(labels) if codes.several else labels[0])
+        for i in chosen
+        for labels in [codes.right[i]]
+    ]
     book = replace(codebook, examples=(*codebook.examples, *examples))
-    if context is None:
-        return book, None
-    measure = checked_measure(None, [codebook])
-    if is_of_numbers(measure):
-        codes = codes_of_part(sample, "explore", as_numbers=True)
-    example_rows = same_rows(codes.texts, [example.text for example in book.examples])
-    others = codes.at(sorted({*range(len(codes))} - {*example_rows}))
-    effect = _effect(others, codebook, book, measure, context=context, settings=settings)
-    return book, effect
+    if context is not None:
+        told, is_gain = effect_on_others(sample, codebook, book, context, settings)
+        if is_gain:
+            say(f"llamaherd: {told}")
+        else:
+            warn_caller(told)
+    return book
+
+
+def effect_on_others(
+    gold: GoldSample,
+    before: Codebook,
+    after: Codebook,
+    context: Host | Llama,
+    settings: Mapping[str, Any],
+) -> tuple[str, bool]:
+    """Code the other texts of "explore" with and without the new examples.
+
+    Return a note on the effect of the examples, and True for a clear gain.
+    """
+    n = len(after.examples) - len(before.examples)
+    measure = checked_measure(None, [before])
+    codes = codes_of_part(gold, "explore", as_numbers=is_of_numbers(measure))
+    rows = same_rows(codes.texts, [example.text for example in after.examples])
+    codes = codes.at(np.setdiff1d(np.arange(len(codes)), rows))
+    if len(codes) < _LEAST:
+        return note("unmeasured_effect", n=n), False
+    labels = [
+        annotate_quietly({"text": codes.texts}, "text", book, context, **settings)
+        for book in (before, after)
+    ]
+    paired = compare(labels, codes, measure, adjust="none")
+    values = [measured.value for measured in paired.values]
+    difference = paired.differences[0].turned()
+    texts = f" on {count_of(len(codes), 'other text')} of explore"
+    told = effect_of_examples(n, measure, values, difference, texts=texts)
+    is_gain = difference.verdict(measure) == "better"
+    return told if is_gain else f"{told}. Try other examples, or none", is_gain
 
 
 def _check_use(
@@ -265,98 +196,28 @@ def _check_use(
         )
 
 
-def _effect(
-    codes: PartCodes,
-    before: Codebook,
-    after: Codebook,
-    measure: SelectionMeasure,
-    *,
-    context: Host | Llama,
-    settings: Mapping[str, Any],
-) -> tuple[str, bool]:
-    """Code texts with and without examples; return a note, and True for a clear gain."""
-    n = len(after.examples) - len(before.examples)
-    if len(codes) < _LEAST:
-        return note("unmeasured_effect", n=n), False
-    labels = [
-        annotate_quietly({"text": codes.texts}, "text", book, context, **settings)
-        for book in (before, after)
-    ]
-    paired = compare(labels, codes, measure, level=LEVEL, adjust="none")
-    effect = ExamplesEffect(
-        n_examples=n,
-        measure=measure,
-        before=paired.values[0].value,
-        after=paired.values[1].value,
-        difference=paired.differences[0].turned(),
-    )
-    told = effect.told(f"on {count_of(len(codes), 'other text')} of explore")
-    is_gain = effect.verdict == "better"
-    advice = "" if is_gain else ". Try other examples, or none"
-    return f"{examples_of(n)} {told}{advice}", is_gain
-
-
-def _example(codes: PartCodes, i: int, *, several: bool) -> Example:
-    labels = list(codes.codes[i])
-    return Example(codes.texts[i], labels if several else labels[0])
-
-
 def _free(codes: PartCodes, gold: GoldSample, codebook: Codebook) -> list[int]:
     """Return texts that can be examples: each once, none of another part, no tie."""
-    closed = [text for part in ("select", "evaluate") for text in _texts(gold, part)]
-    taken = {
-        *same_rows(codes.texts, closed),
-        *same_rows(codes.texts, [example.text for example in codebook.examples]),
-        *codes.ties,
-    }
+    taken = [example.text for example in codebook.examples]
+    parts = zip(gold.texts, gold.parts or (), strict=True)
+    taken += [text for text, part in parts if text is not None and part != "explore"]
+    not_free = {*same_rows(codes.texts, taken), *codes.ties}
     seen: set[str] = set()
     free = []
     for i, text in enumerate(codes.texts):
         form = " ".join(text.split())
-        if i not in taken and form not in seen and not is_blank(text):
+        if i not in not_free and form not in seen and not is_blank(text):
             free.append(i)
         seen.add(form)
     return free
 
 
-def _texts(gold: GoldSample, part: str) -> list[str]:
-    return [text for text in part_of(gold, part).texts if text is not None]
-
-
 def _by_label(codes: PartCodes, free: Sequence[int]) -> list[list[int]]:
     """Return the texts of each label, or set of labels, in the order of the labels."""
-    keys = [codes.codes[i] for i in free]
+    keys = [codes.right[i] for i in free]
     ranks = {name: j for j, name in enumerate(codes.names)}
     order = sorted(set(keys), key=lambda key: [ranks.get(name, -1) for name in key])
-    return [[i for i in free if codes.codes[i] == key] for key in order]
-
-
-def _hardest(codes: PartCodes, coded: object, free: Sequence[int]) -> list[list[int]]:
-    """Return the texts of each label, the hardest first, texts without a label last."""
-    texts, labels = codes.labelled(coded, partly=True)
-    answers = texts.sets_of(labels.labels)
-    rows = {identifier: row for row, identifier in enumerate(texts.ids)}
-
-    def hardness(i: int) -> tuple[float, float]:
-        row, right = rows.get(codes.ids[i]), codes.codes[i]
-        if row is None or answers[row] is None:
-            return (2.0, 0.0)
-        return (float(answers[row] == right), _confidence(labels, row, right))
-
-    return [sorted(group, key=hardness) for group in _by_label(codes, free)]
-
-
-def _confidence(coded: Coded, row: int, right: Sequence[str]) -> float:
-    """Return the probability of the right labels: small for confident errors."""
-    if coded.probs is None:
-        return 0.0
-    several = coded.codebook.type == "multiple"
-    confidences = [
-        prob if name in right else 1 - prob
-        for name, prob in zip(coded.names, coded.probs[row], strict=True)
-        if several or name in right
-    ]
-    return float(np.min(confidences)) if confidences else 0.0
+    return [[i for i in free if codes.right[i] == key] for key in order]
 
 
 def _in_turns(
@@ -379,18 +240,92 @@ def _in_turns(
     return chosen
 
 
-def _diverse(
-    codes: PartCodes, free: Sequence[int], vectors: Floats | None, k: int
-) -> list[int]:
+def _hardest(
+    codes: PartCodes, coded: object, groups: Sequence[Sequence[int]]
+) -> list[list[int]]:
+    """Return the texts of each label, the hardest first, texts without a label last."""
+    texts, labels = codes.labelled(coded, partly=True)
+    answers = texts.sets_of(labels.labels)
+    rows = {identifier: row for row, identifier in enumerate(texts.ids)}
+
+    def hardness(i: int) -> tuple[float, float]:
+        row, right = rows.get(codes.ids[i]), codes.right[i]
+        if row is None or answers[row] is None:
+            return (2.0, 0.0)
+        return (float(answers[row] == right), _confidence(labels, row, right))
+
+    return [sorted(group, key=hardness) for group in groups]
+
+
+def _confidence(coded: Coded, row: int, right: Sequence[str]) -> float:
+    """Return the probability of the right labels: small for confident errors."""
+    if coded.probs is None:
+        return 0.0
+    several = coded.codebook.type == "multiple"
+    confidences = [
+        prob if name in right else 1 - prob
+        for name, prob in zip(coded.names, coded.probs[row], strict=True)
+        if several or name in right
+    ]
+    return float(np.min(confidences)) if confidences else 0.0
+
+
+def _diverse(distances: Floats, groups: Sequence[Sequence[int]], k: int) -> list[int]:
     """Return texts that are far from each other, one of each label in turn."""
-    if vectors is None:
-        distances = text_distances(codes.texts)
-    else:
-        distances = vector_distances(vectors)
 
     def pick(group: list[int], chosen: list[int]) -> int:
         if not chosen:  # the most typical text
             return group[int(distances[np.ix_(group, group)].mean(axis=1).argmin())]
         return group[int(distances[np.ix_(group, chosen)].min(axis=1).argmax())]
 
-    return _in_turns(_by_label(codes, free), k, pick)
+    return _in_turns(groups, k, pick)
+
+
+def text_distances(texts: Sequence[str]) -> Floats:
+    """Return 1 - cosine similarity of character trigrams, float64[n, n].
+
+    Case and the length of whitespace are ignored. A trigram that occurs c times in a
+    text, and in d of the n texts, has the weight
+    (1 + log(c)) * (1 + log((1 + n) / (1 + d))) in this text.
+
+    Source: Salton, Buckley, "Term-weighting approaches in automatic text retrieval", Inf.
+    Process. Manag. 24, 1988.
+    """
+    counts = [Counter(_grams(text)) for text in texts]
+    n_with = Counter(gram for gram_counts in counts for gram in gram_counts)
+    column = {gram: j for j, gram in enumerate(n_with)}
+    weights = {gram: np.log((1 + len(texts)) / (1 + n)) + 1 for gram, n in n_with.items()}
+    vectors = np.zeros((len(texts), len(column)))
+    for i, gram_counts in enumerate(counts):
+        for gram, n in gram_counts.items():
+            vectors[i, column[gram]] = (1 + np.log(n)) * weights[gram]
+    return vector_distances(vectors)
+
+
+def vector_distances(vectors: Floats) -> Floats:
+    """Return 1 - cosine similarity of rows, float64[n, n]; it is 1 for a row of zeros."""
+    norms = np.linalg.norm(vectors, axis=1, keepdims=True)
+    unit = np.divide(
+        vectors, norms, out=np.zeros_like(vectors), where=norms > _LEAST_NORM
+    )
+    return np.asarray(np.clip(1 - unit @ unit.T, 0.0, 2.0))
+
+
+def _grams(text: str) -> list[str]:
+    plain = f" {' '.join(text.casefold().split())} "
+    return [plain[i : i + _SIZE] for i in range(max(1, len(plain) - _SIZE + 1))]
+
+
+def checked_vectors(embeddings: object, n: int) -> Floats:
+    """Return embeddings of n texts as float64[n, d]."""
+    vectors = numbers_of(embeddings, "embeddings")
+    if vectors.ndim != 2 or len(vectors) != n or vectors.shape[1] == 0:
+        raise ArgumentError(
+            f"must have a row of numbers for each of the {count_of(n, 'text')} of the "
+            f"sample, not {shape_of(vectors.shape)}",
+            argument="embeddings",
+            code="wrong_length",
+        )
+    if not np.isfinite(vectors).all():
+        raise ArgumentError("must be finite", argument="embeddings", code="out_of_range")
+    return vectors

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import numpy as np
 
+from llamaherd.coding.sentences import Notes
 from llamaherd.coding.statistics.accuracy import TITLES as ACCURACIES
 from llamaherd.coding.statistics.accuracy import WeightedUnits
 from llamaherd.coding.statistics.agreement import COEFFICIENTS, kappa_statistic
@@ -29,11 +30,11 @@ from llamaherd.coding.statistics.intervals import (
     level_of,
     share,
 )
-from llamaherd.coding.statistics.number_agreement import NUMBERS, number_agreement
+from llamaherd.coding.statistics.number_agreement import NUMBERS
+from llamaherd.coding.statistics.ratings import unit_weights_of
 from llamaherd.coding.statistics.uncertainty import UnitStatistic
 from llamaherd.engine.core import checks
 from llamaherd.engine.core.errors import ArgumentError
-from llamaherd.engine.core.phrases import count_of, decimals, limits
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -41,18 +42,54 @@ if TYPE_CHECKING:
 
     from llamaherd.coding.annotation.codebook import Codebook
     from llamaherd.coding.annotation.coded import Coded
-    from llamaherd.coding.selection.part_codes import PartCodes
+    from llamaherd.coding.selection.parts import PartCodes
     from llamaherd.coding.statistics.ratings import Flags, Floats
 
-MeasureName = Literal["accuracy", "balanced_accuracy", "macro_f1", "kappa"]
-LABEL_MEASURES: tuple[MeasureName, ...] = (
+note = Notes("llamaherd.coding.selection")
+SelectionMeasure = Literal["accuracy", "balanced_accuracy", "macro_f1", "kappa", "mae"]
+LABEL_MEASURES: tuple[SelectionMeasure, ...] = (
     "accuracy",
     "balanced_accuracy",
     "macro_f1",
     "kappa",
 )
+ERRORS: tuple[SelectionMeasure, ...] = ("mae",)  # of numbers; smaller values are better
+MEASURES = (*LABEL_MEASURES, *ERRORS)
+TITLES: dict[str, str] = {
+    **ACCURACIES,
+    "kappa": COEFFICIENTS["kappa"].title,
+    "mae": NUMBERS["mae"],
+}
 Adjust = Literal["bonferroni", "none"]
 ADJUST: tuple[Adjust, ...] = ("bonferroni", "none")
+Verdict = Literal["better", "worse", "uncertain"]
+_SCALE = "scale"  # type of codebooks whose labels are numbers of a scale
+
+
+def is_of_numbers(measure: SelectionMeasure) -> bool:
+    """True for a measure of numbers, False for a measure of labels."""
+    return measure in ERRORS
+
+
+def checked_measure(measure: object, books: Sequence[Codebook]) -> SelectionMeasure:
+    """Return a measure that fits all codebooks; None selects the default."""
+    if measure is None:
+        return "mae" if any(book.type == _SCALE for book in books) else "accuracy"
+    chosen = checks.choice("measure", measure, MEASURES)
+    of_numbers = is_of_numbers(chosen)
+    fits = all(
+        book.numbers is not None if of_numbers else book.type != _SCALE for book in books
+    )
+    if not fits:
+        has = "labels that are numbers" if of_numbers else "labels, not for a scale"
+        others = LABEL_MEASURES if of_numbers else ERRORS
+        raise ArgumentError(
+            f"{checks.quoted(chosen)} is for {has}; take "
+            f"{', '.join(map(checks.quoted, others))}",
+            argument="measure",
+            code="conflict",
+        )
+    return chosen
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,6 +115,12 @@ class PairedDifference:
         ends = {"value": -self.value, "low": -self.high, "high": -self.low}
         return replace(self, first=self.second, second=self.first, **ends)
 
+    def verdict(self, measure: SelectionMeasure) -> Verdict:
+        """Compare the first classifier with the second."""
+        if not self.is_clear:
+            return "uncertain"
+        return "better" if (self.value > 0) != (measure in ERRORS) else "worse"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Paired:
@@ -88,9 +131,8 @@ class Paired:
 
 
 class _Rated(NamedTuple):
-    """A classifier's measure, also as a function of the weights of texts."""
+    """A classifier's measure as a function of the weights of texts."""
 
-    value: Measure
     statistic: UnitStatistic
     outcomes: Floats  # float64[n], 1 for right labels; or the absolute error of a number
 
@@ -115,10 +157,10 @@ def compare(
     level_of(level)
     checks.choice("measure", measure, MEASURES)
     checks.choice("adjust", adjust, ADJUST)
-    if measure == "mae":
-        rated = _by_numbers(coded, codes, level)
-    else:
-        rated = _by_labels(coded, codes, measure, level)
+    rated = [
+        _by_numbers(one, codes) if measure == "mae" else _by_labels(one, codes, measure)
+        for one in coded
+    ]
     pairs = list(combinations(range(len(rated)), 2))
     pair_level = bonferroni(level, len(pairs)) if adjust == "bonferroni" else level
     differences = []
@@ -140,53 +182,39 @@ def compare(
                 differ=float(np.average(apart, weights=codes.weights)),
             )
         )
-    values = tuple(classifier.value for classifier in rated)
+    values = tuple(
+        share(one.outcomes, codes.weights, level)
+        if measure == "accuracy"
+        else one.statistic.measure(level)
+        for one in rated
+    )
     return Paired(values=values, differences=tuple(differences))
 
 
-def _by_labels(
-    coded: Sequence[Coded], codes: PartCodes, measure: MeasureName, level: float
-) -> list[_Rated]:
-    should = codes.has_label(codes.codes)
+def _by_labels(coded: Coded, codes: PartCodes, measure: SelectionMeasure) -> _Rated:
+    should = codes.has_label(codes.right)
     if measure == "kappa" and (should.sum(axis=1) != 1).any():
         raise ArgumentError(
             "'kappa' is for one label per text; use 'accuracy' or 'macro_f1'",
             argument="measure",
             code="conflict",
         )
+    sets = codes.sets_of(coded.labels)
+    has = codes.has_label(sets)
+    hits = (has == should).all(axis=1) & [labels is not None for labels in sets]
     w = codes.weights / codes.weights.sum()
-    rated = []
-    for model in coded:
-        sets = codes.sets_of(model.labels)
-        has = codes.has_label(sets)
-        hit = (has == should).all(axis=1) & [labels is not None for labels in sets]
-        statistic = _statistic(measure, has, hit, should, w)
-        value = (
-            share(hit, codes.weights, level)
-            if measure == "accuracy"
-            else _measure(statistic, level)
-        )
-        rated.append(_Rated(value, statistic, hit + 0.0))
-    return rated
+    return _Rated(_statistic(measure, has, hits, should, w), hits + 0.0)
 
 
-def _by_numbers(coded: Sequence[Coded], codes: PartCodes, level: float) -> list[_Rated]:
-    names = [float(name) for name in coded[0].names or codes.names]
+def _by_numbers(coded: Coded, codes: PartCodes) -> _Rated:
+    names = [float(name) for name in coded.names or map(str, codes.names)]
     low, high = min(names, default=math.nan), max(names, default=math.nan)
-    right, w = codes.numbers, codes.weights
+    right = np.array([float(code) for (code,) in codes.right])
     farther = np.where(right - low > high - right, low, high)
-    rated = []
-    for model in coded:
-        numbers = _numbers(model)
-        numbers = np.where(np.isfinite(numbers), numbers, farther)
-        agreement = number_agreement(
-            np.stack([numbers, right]), unit_weights=w, level=level
-        )
-        error = abs(numbers - right)
-        rated.append(
-            _Rated(agreement.measures["mae"], UnitStatistic.mean(error, w), error)
-        )
-    return rated
+    numbers = _numbers(coded)
+    errors = abs(np.where(np.isfinite(numbers), numbers, farther) - right)
+    w = unit_weights_of(codes.weights, len(errors))  # as `number_agreement` scales them
+    return _Rated(UnitStatistic.mean(errors, w), errors)
 
 
 def _numbers(coded: Coded) -> Floats:
@@ -200,18 +228,13 @@ def _numbers(coded: Coded) -> Floats:
     return np.where(np.isnan(labels), np.nan, expected)
 
 
-def _measure(statistic: UnitStatistic, level: float) -> Measure:
-    low, high = statistic.limits(level)
-    return Measure(value=statistic.value, low=low, high=high, n=len(statistic.weights))
-
-
 def _statistic(
-    measure: MeasureName, has: Flags, hit: Flags, should: Flags, w: Floats
+    measure: SelectionMeasure, has: Flags, hits: Flags, should: Flags, w: Floats
 ) -> UnitStatistic:
     """Return a measure as a function of the units' weights; groups are not known."""
     k = has.shape[1]
     if measure == "accuracy":
-        return UnitStatistic.mean(hit.astype(np.float64), w, values=(0.0, 1.0))
+        return UnitStatistic.mean(hits.astype(np.float64), w, values=(0.0, 1.0))
     is_one = bool((should.sum(axis=1) == 1).all() and (has.sum(axis=1) <= 1).all())
     labels = np.where(has.any(axis=1), has.argmax(axis=1), k)  # k: no label
     if measure == "kappa":
@@ -225,49 +248,30 @@ def _statistic(
     return replace(statistic, groups=None, unseen=statistic.unseen[:, column])
 
 
-SelectionMeasure = MeasureName | Literal["mae"]
-ERRORS = ("mae",)  # for these measures smaller values are better
-TITLES: dict[str, str] = {
-    **ACCURACIES,
-    "kappa": COEFFICIENTS["kappa"].title,
-    "mae": NUMBERS["mae"],
-}
+def effect_of_examples(
+    n: int,
+    measure: SelectionMeasure,
+    values: Sequence[float],
+    difference: PairedDifference,
+    *,
+    owners: str = "",
+    texts: str = "",
+) -> str:
+    """Return a sentence on the change of a measure by n examples.
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ExamplesEffect:
-    """Change of a measure by examples in the prompt, on the same texts."""
-
-    n_examples: int  # Number of those that one of the codebooks has and the other lacks
-    measure: SelectionMeasure
-    before: float  # Without these examples
-    after: float
-    difference: PairedDifference  # `after` minus `before`
-
-    @property
-    def verdict(self) -> str:
-        """Verdict: "better", "worse", or "uncertain" if the interval includes 0."""
-        if math.isnan(self.difference.low) or not self.difference.is_clear:
-            return "uncertain"
-        less_is_better = self.measure in ERRORS
-        return "better" if (self.difference.value > 0) != less_is_better else "worse"
-
-    def told(self, texts: str = "") -> str:
-        """Return the effect as the end of a sentence that begins with the examples."""
-        change = decimals(self.difference.value, sign="+")
-        if not math.isnan(self.difference.low):
-            change += f" {limits(self.difference.low, self.difference.high)}"
-        verdict = {
-            "better": "labels become better",
-            "worse": "labels become worse",
-            "uncertain": "this may be chance",
-        }[self.verdict]
-        where = f" {texts}" if texts else ""
-        return (
-            f"{'changes' if self.n_examples == 1 else 'change'} the "
-            f"{TITLES[self.measure]}{where} from {decimals(self.before)} to "
-            f"{decimals(self.after)} ({change}): {verdict}"
-        )
+    `values` are those without and with the examples, `difference` is the second minus the
+    first; `owners` are the words on the codebooks, `texts` those on the texts.
+    """
+    return note(
+        "effect",
+        n=n,
+        owners=owners,
+        texts=texts,
+        title=TITLES[measure],
+        values=values,
+        difference=difference,
+        verdict=difference.verdict(measure),
+    )
 
 
 def n_more_examples(book: Mapping[str, Any], other: Mapping[str, Any]) -> int:
@@ -278,38 +282,3 @@ def n_more_examples(book: Mapping[str, Any], other: Mapping[str, Any]) -> int:
     ]
     is_same = rest[0] == rest[1] and list(examples[: len(fewer)]) == list(fewer)
     return max(0, len(examples) - len(fewer)) if is_same else 0
-
-
-def examples_of(n: int) -> str:
-    """Return "The 4 examples", as the subject of a sentence."""
-    return f"The {count_of(n, 'example')}".replace("The 1 ", "The ")
-
-
-MEASURES: tuple[SelectionMeasure, ...] = (*LABEL_MEASURES, "mae")
-_SCALE = "scale"  # type of codebooks whose labels are numbers of a scale
-
-
-def checked_measure(measure: object, books: Sequence[Codebook]) -> SelectionMeasure:
-    """Return a measure that fits all codebooks; None selects the default."""
-    if measure is None:
-        return "mae" if any(book.type == _SCALE for book in books) else "accuracy"
-    chosen = checks.choice("measure", measure, MEASURES)
-    of_numbers = is_of_numbers(chosen)
-    fits = all(
-        book.numbers is not None if of_numbers else book.type != _SCALE for book in books
-    )
-    if not fits:
-        has = "labels that are numbers" if of_numbers else "labels, not for a scale"
-        others = LABEL_MEASURES if of_numbers else ERRORS
-        raise ArgumentError(
-            f"{checks.quoted(chosen)} is for {has}; take "
-            f"{', '.join(map(checks.quoted, others))}",
-            argument="measure",
-            code="conflict",
-        )
-    return chosen
-
-
-def is_of_numbers(measure: SelectionMeasure) -> bool:
-    """True for a measure of numbers, False for a measure of labels."""
-    return measure in ERRORS

@@ -1,407 +1,267 @@
-"""Coding of the same texts in several variants, to measure how labels change."""
+"""Labels of the same texts in several variants of a coding, and how much they differ."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import replace
-from itertools import product
+import textwrap
+from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from llamaherd.coding import frames
-from llamaherd.coding.annotation.codebook import Codebook
-from llamaherd.coding.annotation.coded import Coded
-from llamaherd.coding.annotation.settings import checked_settings
-from llamaherd.coding.annotation.texts import checked_texts
-from llamaherd.coding.selection.candidates import CodebookCandidate, by_name, check_model
-from llamaherd.coding.selection.compare import code_in_turns
-from llamaherd.coding.selection.robustness_result import Judge, Robustness, compared
-from llamaherd.engine.core import checks
-from llamaherd.engine.core.argument import Argument
-from llamaherd.engine.core.caller import one_warning
-from llamaherd.engine.core.errors import ArgumentError, ArgumentTypeError
-from llamaherd.engine.core.keeping import keeping
-from llamaherd.engine.core.phrases import with_commas
-from llamaherd.engine.core.sampling import DEFAULT_SEED
-from llamaherd.engine.core.thinking import checked_thinking
-from llamaherd.engine.core.words import call, name_of, setting, words
+from llamaherd.coding.annotation.answer_types import JOINED
+from llamaherd.coding.annotation.record import plain
+from llamaherd.coding.estimation.estimates import TITLES
+from llamaherd.coding.sentences import range_of, shortened, table
+from llamaherd.coding.statistics.many_coders import krippendorff_alpha
+from llamaherd.coding.statistics.ratings import CodesByCoder
+from llamaherd.engine.core.phrases import (
+    MOST_ROWS,
+    as_sentence,
+    count_of,
+    decimals,
+    first_rows,
+    limits,
+    percents,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
-    from llama_cpp import Llama
+    from llamaherd.calls.asks.calibration import Floats
+    from llamaherd.coding.annotation.codebook import Codebook
+    from llamaherd.coding.annotation.texts import Source
+    from llamaherd.coding.estimation.estimates import Estimates
 
-    from llamaherd.calls.run.host import Host
-    from llamaherd.coding.estimation.outcomes import Outcome
-    from llamaherd.coding.gold.sample import GoldSample
-    from llamaherd.engine.core.stats import ProgressOption
-    from llamaherd.engine.core.thinking import ThinkingOption, ThinkingWanted
-
-    Level = tuple[str, dict[str, Any]]  # name of a variant, and what it changes
-    Contexts = Host | Llama | Sequence[Host | Llama] | Mapping[str, Host | Llama]
+_MOST_LABELS = 12  # columns of a printed table
+_LINE = 90  # characters of a line of notes
+_LABEL_WIDTH = 16  # characters of a label above its column
 
 
-_MAX_ORDERS = 1000
-_OWN_ORDER = "own order"
-_CODED = "coded"  # name of the codebook that made the labels
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Robustness:
+    """Labels of n texts under v variants, and how much they differ.
 
-
-def thinking_levels(thinking: object) -> list[ThinkingWanted]:
-    """Return the values of `thinking` to try; [] for None."""
-    if thinking is None:
-        return []
-    values = thinking if isinstance(thinking, (list, tuple)) else [thinking]
-    levels = [
-        checked_thinking(Argument("thinking", (i,)), level) or False
-        for i, level in enumerate(values)
-    ]
-    for i, level in enumerate(levels):
-        if level in levels[:i]:
-            raise ArgumentError(
-                "occurs twice", argument="thinking", place=(i,), code="duplicate"
-            )
-    return list(levels)
-
-
-def own_first(
-    settings: Mapping[str, Any], levels: Sequence[ThinkingWanted]
-) -> list[ThinkingWanted]:
-    """Return the values of `thinking` to try; the value in `settings` comes first."""
-    if "thinking" not in settings:
-        return list(levels)
-    first = checked_thinking("thinking", settings["thinking"]) or False
-    return [first, *(level for level in levels if level != first)]
-
-
-def robustness(
-    frame: Any,  # noqa: ANN401 - Coded, or a data frame of any kind
-    text: str | None = None,
-    codebooks: Codebook | Sequence[Codebook] | Mapping[str, Codebook] | None = None,
-    contexts: Contexts | None = None,
-    *,
-    orders: int | Sequence[Sequence[str]] = 0,
-    seeds: Sequence[int] = (),
-    thinking: ThinkingOption | Sequence[ThinkingOption] = None,
-    n_texts: int | None = None,
-    seed: int = DEFAULT_SEED,
-    crossed: bool = False,
-    gold: GoldSample | None = None,
-    formula: str | None = None,
-    outcome: Outcome | None = None,
-    progress: ProgressOption = False,
-    **settings: Any,  # noqa: ANN401 - those of annotate
-) -> Robustness:
-    """Code the same texts in several variants and measure how many labels change.
-
-    With a gold sample, also measure how much the estimates, corrected by its codes,
-    differ between variants. The estimates should differ less than the shares of labels.
-
-    Args:
-        frame: Result of `annotate`, or a data frame as for `annotate`. With a result of
-            `annotate`, the first variant has its codebook, settings and seed, and
-            `report` accepts the variants as part of its report.
-        text: Column of texts, as in `annotate`; not needed for a result of `annotate`.
-        codebooks: Codebooks with the same labels but another wording; all are compared
-            with the first. Pass a mapping to name them. Not needed for a result of
-            `annotate`, whose codebook is the first.
-        contexts: One context, or several with different models; the first must have the
-            model that made the labels. Pass a mapping to name them.
-        orders: Further orders of the labels to try: a number of random orders, drawn with
-            `seed`, or lists of the labels. Not for an ordinal scale.
-        seeds: Seeds of generation to try, with method="generate" and a temperature.
-        thinking: Values of `thinking` to try, such as [False, 128, 512]; the result's
-            `costs` gives the cost of each. A single value applies to all variants.
-        n_texts: Number of texts to draw with `seed` from the available texts; None for
-            all texts.
-        seed: Seed of random orders and of the draw of texts.
-        crossed: True to try all combinations; False to vary one setting at a time, with
-            all other settings as in the first variant.
-        gold: A sample with codes, drawn from `frame`. The result then contains for each
-            variant an estimate by design-based supervised learning, from the variant's
-            labels and the same codes. With `n_texts`, the codes of texts that are not
-            drawn are not used.
-        formula: As in `estimate`; in the formula the labels are called `label`.
-        outcome: Outcome to estimate, as in `estimate`.
-        progress: As in `annotate`; reports the progress over all variants.
-        **settings: Further arguments of `annotate`. If `frame` is a result of `annotate`,
-            these arguments replace the settings of that result.
-
-    Returns:
-        The labels of each variant, and measures of their differences.
-
-    Warns:
-        UserWarning: A variant's labels give no estimate.
-
-    Raises:
-        TypeError: An argument has the wrong type.
-        ValueError: The sample was drawn from other texts, or has too few codes; codebooks
-            have different labels; there is only one variant; seeds are given without a
-            temperature; or see `annotate`.
-        Interrupted: Ctrl-C was pressed; `results` contains the finished variants, and
-            `inner_results` the `Coded` of the variant that was running. If no variant is
-            finished, this `Coded` is in `results`.
+    Attributes:
+        variants: Names of the v variants; all others are compared with the first.
+        codebook: Codebook of the first variant.
+        rows: int[n], rows of the data frame that were coded.
+        labels: Labels of the n texts in each variant; None for failed texts.
+        runs: Provenance of each variant's labels, see `Coded.run`.
+        estimates: v estimates, each from a variant's labels and the codes of a gold
+            sample; None for an estimate that failed; () if there is no sample.
+        source: Hashes of the texts and labels of the first variant; None if unknown.
     """
-    _check_names(settings)
-    if contexts is None:
-        raise ArgumentTypeError("must be a context, or several", argument="contexts")
-    budgets = thinking_levels(thinking)
-    if len(budgets) == 1:
-        settings["thinking"] = budgets[0]
-    named_contexts = by_name("contexts", contexts, object, "a context")
-    books = {}
-    if codebooks is not None:
-        books = by_name("codebooks", codebooks, Codebook, "a Codebook")
-    frame, text, coded = _data(frame, text, books)
-    if coded is not None:
-        context = next(iter(named_contexts.values()))
-        must = "must begin with a context of the model that made the labels"
-        check_model(context, coded.run["model"], "contexts", must)
-        books, settings, seeds = _coded_first(coded, books, settings, seeds)
-    variants = variants_of(
-        books,
-        named_contexts,
-        settings,
-        orders=orders,
-        seeds=seeds,
-        thinking=own_first(settings, budgets) if len(budgets) > 1 else (),
-        seed=seed,
-        crossed=crossed,
-    )
-    for variant in variants.values():  # before the first one is coded
-        checked_settings(variant.codebook, "model", variant.settings)
-    column = checked_texts(frames.column(frame, text, "text"), text)
-    rows = drawn_rows(column, n_texts, seed)
-    texts = {text: [column[row] for row in rows]}
-    judge = None if gold is None else Judge.of(frame, text, gold, rows)
-    if judge is None and not (formula is None and outcome is None):
-        raise ArgumentError(
-            f"and {name_of('outcome')} are for estimates: these need {name_of('gold')}",
-            argument="formula",
+
+    variants: tuple[str, ...]
+    codebook: Codebook
+    rows: list[int]
+    labels: list[list[str | None]]
+    runs: list[dict[str, Any]]
+    estimates: tuple[Estimates | None, ...] = ()
+    source: Source | None = None
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The k labels."""
+        return self.codebook.names
+
+    @property
+    def flips(self) -> Floats:
+        """Share of texts whose label differs from that of the first variant, float64[v].
+
+        Texts with both labels count; NaN if no text has both.
+        """
+        return np.asarray(self.pairwise[0])
+
+    @cached_property
+    def pairwise(self) -> Floats:
+        """Share of texts with different labels for pairs of variants, float64[v, v]."""
+        known = {label for labels in self.labels for label in labels} - {None}
+        number_of = {None: -1, **{label: i for i, label in enumerate(known)}}
+        codes = np.array(
+            [[number_of[label] for label in labels] for labels in self.labels],
+            dtype=np.int64,
+        ).reshape(len(self.labels), -1)
+        shares = []
+        for of_one in codes:
+            both = (of_one >= 0) & (codes >= 0)
+            n, n_apart = both.sum(axis=1), (both & (of_one != codes)).sum(axis=1)
+            shares.append(np.where(n > 0, n_apart / np.maximum(n, 1), math.nan))
+        return np.array(shares)
+
+    @property
+    def agreement(self) -> float:
+        """Mean share of equal labels over all pairs of variants."""
+        others = self.pairwise[np.triu_indices(len(self.variants), 1)]
+        known = others[~np.isnan(others)]
+        return 1 - float(known.mean()) if len(known) else math.nan
+
+    @cached_property
+    def alpha(self) -> float | None:
+        """Krippendorff's alpha with variants as coders, ordinal for an ordinal scale.
+
+        None if it could not be computed.
+        """
+        if len(self.variants) < 2:
+            return None
+        kind = self.codebook.kind
+        alpha = krippendorff_alpha(
+            CodesByCoder(self.labels),
+            scale=kind.measured,
+            levels=None if kind.is_several else self.names,
+        ).value
+        return None if math.isnan(alpha) else alpha
+
+    @cached_property
+    def shares(self) -> Floats:
+        """Share of each label among the texts with a label, float64[v, k]."""
+        is_several = self.codebook.kind.is_several
+        shares = []
+        for labels in self.labels:
+            sets = [
+                label.split(JOINED) if is_several else [label]
+                for label in labels
+                if label is not None
+            ]
+            counts = [sum(name in names for names in sets) for name in self.names]
+            shares.append([n / len(sets) if sets else math.nan for n in counts])
+        return np.array(shares, dtype=np.float64).reshape(len(shares), -1)
+
+    @property
+    def ranges(self) -> Floats:
+        """Smallest and largest share of each label, float64[k, 2]."""
+        return np.stack([self.shares.min(axis=0), self.shares.max(axis=0)], axis=1)
+
+    @property
+    def unstable(self) -> Floats:
+        """Share of variants that do not give the text's modal label, float64[n]."""
+        texts = zip(*self.labels, strict=True)
+        known = [[label for label in labels if label is not None] for labels in texts]
+        return np.array(
+            [
+                1 - max(map(labels.count, labels)) / len(labels) if labels else math.nan
+                for labels in known
+            ]
         )
 
-    codebook = next(iter(variants.values())).codebook
+    @property
+    def costs(self) -> list[dict[str, float]]:
+        """Cost per text of each variant: seconds, computed tokens, thinking tokens."""
+        return [
+            {
+                "seconds": run["seconds"] / max(1, run["n_texts"]),
+                "tokens": run.get("n_computed_tokens", math.nan) / max(1, run["n_texts"]),
+                "thinking_tokens": run.get("thinking", {}).get("n_thinking_tokens", 0)
+                / max(1, run["n_texts"]),
+            }
+            for run in self.runs
+        ]
 
-    def result(results: Sequence[Coded]) -> Robustness:
-        names = list(variants)[: len(results)]  # those finished
-        labels = {name: coded.labels for name, coded in zip(names, results, strict=True)}
-        runs = [coded.run for coded in results]
-        with keeping(labels):
-            robust = compared(labels, codebook, rows, runs, texts[text])
-        return _estimated(robust, judge, codebook, formula, outcome)
+    @property
+    def thinks(self) -> bool:
+        """True if the model thought before its answers in some variant."""
+        return any("thinking" in run for run in self.runs)
 
-    candidates = list(variants.values())
-    return result(code_in_turns(texts, text, candidates, progress, result))
+    def estimate_rows(self) -> list[dict[str, Any]]:
+        """Return a dict for each estimate, with the name of its variant."""
+        return [
+            {"variant": name, **row}
+            for name, estimates in zip(self.variants, self.estimates, strict=False)
+            for row in (estimates.to_dicts() if estimates is not None else ())
+        ]
+
+    def estimates_dict(self) -> dict[str, Any] | None:
+        """Return all estimates in the form of `Estimates.to_dict`; None without any."""
+        known = [estimates for estimates in self.estimates if estimates is not None]
+        if not known:
+            return None
+        rows = plain(self.estimate_rows())
+        return {**known[0].to_dict(), "notes": self._notes, "rows": rows}
+
+    @property
+    def _notes(self) -> list[str]:
+        """Notes of all estimates, each once."""
+        notes = (note for e in self.estimates if e is not None for note in e.notes)
+        return list(dict.fromkeys(notes))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the variants as JSON types, without labels of texts."""
+        names = ["variants", "names", "rows", "source", "flips", "pairwise"]
+        names += ["agreement", "alpha", "shares"]
+        recorded = ("codebook", "settings", "model", "context")
+        fields: dict[str, Any] = plain(
+            {
+                **{name: getattr(self, name) for name in names},
+                "n_texts": len(self.rows),
+                "estimates": self.estimates_dict(),
+                "runs": [{key: run.get(key) for key in recorded} for run in self.runs],
+            }
+        )
+        return fields
+
+    def __str__(self) -> str:
+        names = shortened(self.names[:_MOST_LABELS], _LABEL_WIDTH)
+        head, *rows = table(
+            [
+                ["", "flips", *names],
+                *(
+                    [name, *map(percents, [flip, *shares[: len(names)]])]
+                    for name, flip, shares in zip(
+                        self.variants, self.flips, self.shares, strict=True
+                    )
+                ),
+            ]
+        )
+        n_more = len(self.names) - len(names)
+        n_texts = count_of(len(self.rows), "text")
+        n_variants = count_of(len(self.variants), "variant")
+        alpha = self.alpha
+        more = "" if alpha is None else f", Krippendorff's alpha {decimals(alpha, 3)}"
+        lines = [
+            f"<Robustness: {n_texts}, {n_variants}>",
+            f"{head}  ({n_more:,} more labels)" if n_more else head,
+            *first_rows(rows),
+            f"agreement {percents(self.agreement)}{more}",
+        ]
+        if self.thinks:
+            wide = max(map(len, self.variants))
+            costs = [
+                f"{name:<{wide}}  {cost['seconds']:.3g} s, {cost['tokens']:.0f} tokens "
+                f"computed, {cost['thinking_tokens']:.0f} of them in thoughts"
+                for name, cost in zip(self.variants, self.costs, strict=True)
+            ]
+            lines += ["cost per text:", *first_rows(costs)]
+        return "\n".join([*lines, *estimate_lines(self.estimate_rows(), self._notes)])
+
+    __repr__ = __str__
 
 
-def _check_names(settings: Mapping[str, Any]) -> None:
-    """Check that no setting concerns the data frame of a coding."""
-    for name in ("columns", "journal"):
-        if name in settings:
-            raise ArgumentTypeError(
-                f"is not an argument of {call('robustness')}, which returns no "
-                f"{words().frame}",
-                argument=name,
-                code="unknown_argument",
-            )
-
-
-def _estimated(
-    robust: Robustness,
-    judge: Judge | None,
-    codebook: Codebook,
-    formula: str | None,
-    outcome: Outcome | None,
-) -> Robustness:
-    """Add the estimates from the labels of each variant, if there are codes."""
-    if judge is None:
-        return robust
-    with keeping(robust), one_warning():
+def estimate_lines(rows: Sequence[Mapping[str, Any]], notes: Sequence[str]) -> list[str]:
+    """Return the printed lines on estimates: how much each differs between variants."""
+    if not rows:
+        return []
+    groups: dict[str, list[Mapping[str, Any]]] = {}
+    for row in rows:
+        parts = (row[part] for part in ("outcome", "term", "group"))
+        groups.setdefault(" ".join(filter(None, parts)), []).append(row)
+    most = max(2, 2 * MOST_ROWS // min(len(groups), MOST_ROWS))
+    wide = max(len(row["variant"]) for row in rows)
+    group_lines = []
+    for what, group_rows in groups.items():
+        values = [row["estimate"] for row in group_rows]
         estimates = [
-            judge.estimates(name, labels, codebook, formula, outcome)
-            for name, labels in zip(robust.variants, robust.labels, strict=True)
+            f"  {row['variant']:<{wide}}  {decimals(row['estimate'], 3)} "
+            f"{limits(row['low'], row['high'], 3)}"
+            for row in group_rows
         ]
-    return replace(robust, estimates=tuple(estimates))
-
-
-def _data(
-    frame: Any,  # noqa: ANN401 - Coded, or a data frame of any kind
-    text: str | None,
-    books: Mapping[str, Any],
-) -> tuple[Any, str, Coded | None]:
-    """Return data frame, name of the column of texts, and the coding of this frame."""
-    if isinstance(frame, Coded):
-        if text not in (None, frame.text):
-            raise ArgumentError(
-                f"must be {checks.quoted(frame.text)}, which was coded, not "
-                f"{checks.quoted(text)}",
-                argument="text",
-            )
-        return frame.frame, frame.text, frame
-    if text is None or not books:
-        raise ArgumentTypeError(
-            f"and {name_of('codebooks')} must be given for a {words().frame}",
-            argument="text",
-        )
-    return frame, text, None
-
-
-def _coded_first(
-    coded: Coded,
-    books: Mapping[str, Codebook],
-    settings: Mapping[str, Any],
-    seeds: Sequence[int],
-) -> tuple[dict[str, Codebook], dict[str, Any], Sequence[int]]:
-    """Return codebooks, settings and seeds to try, those that made the labels first."""
-    first = coded.codebook
-    same = (name for name, book in books.items() if book.hash == first.hash)
-    others = {name: book for name, book in books.items() if book.hash != first.hash}
-    settings = {**coded.run["settings"], **settings}
-    if seeds and settings.get("seed") is not None:
-        seeds = (settings["seed"], *seeds)
-    return {next(same, _CODED): first, **others}, settings, seeds
-
-
-def drawn_rows(texts: Sequence[object], n_texts: int | None, seed: int) -> list[int]:
-    """Return the rows that have a text, in order: all, or `n_texts` drawn at random."""
-    there = [i for i, text in enumerate(texts) if text is not None]
-    if n_texts is None:
-        return there
-    n = min(checks.integer("n_texts", n_texts, 1), len(there))
-    drawn = np.random.default_rng(seed).choice(len(there), size=n, replace=False)
-    return [there[i] for i in sorted(drawn.tolist())]
-
-
-def variants_of(
-    codebooks: Mapping[str, Codebook],
-    contexts: Mapping[str, Any],
-    settings: Mapping[str, Any] | None = None,
-    *,
-    orders: int | Sequence[Sequence[str]] = 0,
-    seeds: Sequence[int] = (),
-    thinking: Sequence[ThinkingWanted] = (),
-    seed: int = DEFAULT_SEED,
-    crossed: bool = False,
-) -> dict[str, CodebookCandidate]:
-    """Return the variants to code by name: see `robustness`."""
-    first = _checked_codebooks(codebooks)
-    settings = dict(settings or {})
-    is_drawn = settings.get("method") == "generate" and settings.get("temperature")
-    if seeds and not is_drawn:
-        raise ArgumentError(
-            f"have an effect only with {setting('method', 'generate')} and a "
-            "temperature above 0",
-            argument="seeds",
-        )
-    label_orders = _orders(first, orders, checks.integer("seed", seed, 0, 2**32 - 1))
-    axes: dict[str, list[Level]] = {
-        "codebook": [(name, {"codebook": book}) for name, book in codebooks.items()],
-        "order": [
-            (str(i), {"order": order}) for i, order in enumerate(label_orders, start=1)
-        ],
-        "context": [(name, {"context": context}) for name, context in contexts.items()],
-        "seed": [(str(seed), {"seed": seed}) for seed in dict.fromkeys(seeds)],
-        "thinking": [
-            (_thinking_name(budget), {"thinking": budget}) for budget in thinking
-        ],
-    }
-    axes = {what: levels for what, levels in axes.items() if levels}
-    if checks.flag("crossed", crossed):
-        chosen = list(product(*axes.values()))
-    else:
-        base = tuple(levels[0] for levels in axes.values())
-        chosen = [base] + [
-            (*base[:i], level, *base[i + 1 :])
-            for i, levels in enumerate(axes.values())
-            for level in levels[1:]
-        ]
-    if len(chosen) < 2:
-        raise ArgumentError(
-            "there is nothing to compare: give several codebooks or contexts, orders, "
-            "seeds or values of thinking",
-            argument="codebooks",
-            code="missing",
-            form="{problem}",
-        )
-    several = [what for what, levels in axes.items() if len(levels) > 1]
-    return dict(
-        _variant(dict(zip(axes, levels, strict=True)), several, settings)
-        for levels in chosen
+        ends = range_of(decimals(min(values), 3), decimals(max(values), 3))
+        group_lines.append("\n".join([f"{what}: {ends}", *first_rows(estimates, most)]))
+    head = f"{TITLES['dsl']}, with intervals:"
+    wrapped = (
+        textwrap.fill(f"Note: {as_sentence(note)}", _LINE, subsequent_indent="  ")
+        for note in notes
     )
-
-
-def _checked_codebooks(codebooks: Mapping[str, Codebook]) -> Codebook:
-    first = next(iter(codebooks.values()))
-    if first.kind.is_generated:
-        raise ArgumentError(
-            f"{call('robustness')} compares labels; a codebook of fields has none",
-            argument="codebooks",
-            code="conflict",
-            form="{problem}",
-        )
-    for name, book in codebooks.items():
-        if set(book.names) != set(first.names) or book.type != first.type:
-            raise ArgumentError(
-                f"must have the same labels and type; {checks.quoted(name)} is of type "
-                f"{checks.quoted(book.type)} with {with_commas(book.names)}; the "
-                "first is of type "
-                f"{checks.quoted(first.type)} with {with_commas(first.names)}",
-                argument="codebooks",
-            )
-    return first
-
-
-def _orders(
-    codebook: Codebook, orders: object, seed: int
-) -> list[tuple[str, ...] | None]:
-    """Return orders of labels to try; the first, None, is each codebook's own order."""
-    names = codebook.names
-    if isinstance(orders, Sequence) and not isinstance(orders, str):
-        further = []
-        for i, order in enumerate(orders):
-            if not isinstance(order, (list, tuple)) or sorted(order) != sorted(names):
-                raise ArgumentError(
-                    f"must have each label once, not {checks.shown(order)}",
-                    argument="orders",
-                    place=(i,),
-                )
-            further.append(tuple(order))
-    else:
-        n = checks.integer("orders", orders, 0, _MAX_ORDERS)
-        n = min(n, math.factorial(min(len(names), 10)) - 1)
-        generator = np.random.default_rng(seed)
-        seen = {names}
-        while len(seen) <= n:
-            seen.add(tuple(names[i] for i in generator.permutation(len(names))))
-        further = sorted(seen - {names})
-    if further and codebook.kind.is_ordered:
-        raise ArgumentError(
-            "cannot be combined with an ordinal scale, whose order has a meaning",
-            argument="orders",
-            code="conflict",
-        )
-    return [None, *further]
-
-
-def _variant(
-    levels: Mapping[str, Level], several: Sequence[str], settings: Mapping[str, Any]
-) -> tuple[str, CodebookCandidate]:
-    """Return a variant with its name, which tells what other variants change."""
-    changes = {key: value for _, level in levels.values() for key, value in level.items()}
-    book, context = changes.pop("codebook"), changes.pop("context")
-    order = changes.pop("order")
-    names = [
-        f"{what} {levels[what][0]}"
-        for what in several
-        if what != "order" or order is not None
-    ]
-    if order is not None:
-        book = replace(book, labels={name: book.definitions[name] for name in order})
-    return ", ".join(names) or _OWN_ORDER, CodebookCandidate(
-        codebook=book, context=context, settings={**settings, **changes}
-    )
-
-
-def _thinking_name(thinking: ThinkingWanted) -> str:
-    return str(thinking.budget) if thinking else "off"
+    lines = [head, *first_rows(group_lines), *first_rows(list(wrapped))]
+    return "\n".join(lines).split("\n")

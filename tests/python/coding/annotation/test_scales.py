@@ -14,7 +14,7 @@ import pytest
 from llamaherd.coding import frames
 from llamaherd.coding.annotation.codebook_file import codebook_of_yaml, codebook_yaml
 from llamaherd.coding.annotation.prompts import frame_of
-from llamaherd.coding.selection.robustness import variants_of
+from llamaherd.coding.selection.variants import variants_of
 
 ANGER = lh.Codebook(
     "How angry is the text?",

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from llamaherd.coding.codes.coders import majority, majority_of_sets
-from llamaherd.coding.selection.part_codes import codes_of_part
+from llamaherd.coding.selection.parts import codes_of_part
 
 CODES = st.lists(st.one_of(st.none(), st.sampled_from("abc")), max_size=6)
 
@@ -69,7 +69,7 @@ def test_all_functions_use_the_same_code(
         part = codes_of_part(lh.gold_split(gold, 0.2, 0.4, 0.4, seed=1), "select")
         rows = [(r.outcome, r.group, r.method, r.estimate) for r in estimates.rows]
         measured = found.accuracy
-        return [found.n_gold, measured.n, measured.accuracy, repr(rows), part.codes]
+        return [found.n_gold, measured.n, measured.accuracy, repr(rows), part.right]
 
     if several:  # a label of one of two coders: the first decides, too
         assert all(set(a.split("; ")) <= {*"xy"} for a in two.gold if a)

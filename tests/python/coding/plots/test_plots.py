@@ -103,12 +103,15 @@ def estimates() -> lh.types.Estimates:
 
 
 def robustness(coded: lh.Coded, n: int = 9) -> lh.types.Robustness:
-    from llamaherd.coding.selection.robustness_result import compared  # noqa: PLC0415
-
     rng = np.random.default_rng(3)
     labels = [[str(rng.choice(NAMES)) for _ in coded.labels] for _ in range(n)]
-    variants = {f"{LONG} {i}": own for i, own in enumerate(labels)}
-    return compared(variants, BOOK, list(range(60)), [{} for _ in range(n)])
+    return lh.types.Robustness(
+        variants=tuple(f"{LONG} {i}" for i in range(n)),
+        codebook=BOOK,
+        rows=list(range(60)),
+        labels=labels,
+        runs=[{}] * n,
+    )
 
 
 def results(n: int) -> lh.Results:

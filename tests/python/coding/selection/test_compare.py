@@ -14,7 +14,7 @@ import pytest
 from llamaherd.coding.plots.description import Points
 from llamaherd.coding.plots.plot import plot_of
 from llamaherd.coding.selection import evaluation
-from llamaherd.coding.selection.split import part_of
+from llamaherd.coding.selection.parts import part_of
 from plotted import the
 
 if TYPE_CHECKING:
@@ -285,7 +285,7 @@ def test_examples_come_from_explore(gold: lh.GoldSample, context: lh.Context) ->
 
     refused("conflict", "coded is needed", choose(by="hardest"))
     refused("wrong_length", "embeddings must have a row", choose(embeddings=[[1.0]]))
-    refused("wrong_length", "not 2 rows of 3", choose(embeddings=np.ones((2, 3))))
+    refused("wrong_length", "not 2 x 3 values", choose(embeddings=np.ones((2, 3))))
 
 
 def test_diverse_examples_are_far_apart(gold: lh.GoldSample) -> None:

@@ -12,8 +12,8 @@ from classified import labelled
 from llamaherd._r.functions import function_of
 from llamaherd.coding.selection import examples, measures
 from llamaherd.coding.selection.measures import (
-    ExamplesEffect,
     PairedDifference,
+    effect_of_examples,
     n_more_examples,
 )
 from plain_forms import plain
@@ -141,15 +141,11 @@ def difference(value: float, half: float) -> PairedDifference:
 def test_the_verdict_follows_the_interval(
     measure: Any, value: float, half: float, verdict: str
 ) -> None:
-    made = ExamplesEffect(
-        n_examples=1,
-        measure=measure,
-        before=0.5,
-        after=0.5 + value,
-        difference=difference(value, half),
-    )
-    assert made.verdict == verdict
-    assert made.told().startswith(f"changes the {measures.TITLES[measure]} from 0.50 to ")
+    change = difference(value, half)
+    assert change.verdict(measure) == verdict
+    told = effect_of_examples(1, measure, (0.5, 0.5 + value), change)
+    title = measures.TITLES[measure]
+    assert told.startswith(f"The example changes the {title} from 0.50 to ")
 
 
 def test_only_codebooks_that_differ_in_examples_are_compared() -> None:

@@ -16,7 +16,7 @@ from llamaherd.coding.statistics.agreement import cohen_kappa
 from llamaherd.coding.statistics.number_agreement import number_agreement
 
 if TYPE_CHECKING:
-    from llamaherd.coding.selection.part_codes import PartCodes
+    from llamaherd.coding.selection.parts import PartCodes
 
 K = 3
 LABELS = measures.LABEL_MEASURES

@@ -8,8 +8,7 @@ from typing import Any
 import llamaherd as lh
 import numpy as np
 import pytest
-from llamaherd.coding.selection.robustness import drawn_rows, variants_of
-from llamaherd.coding.selection.robustness_result import compared
+from llamaherd.coding.selection.variants import drawn_rows, variants_of
 
 BOOK = lh.Codebook("Which topic?", {"a": "x", "b": "y", "c": ""})
 OTHER = lh.Codebook("Say the topic.", ["c", "b", "a"])
@@ -52,10 +51,15 @@ def test_rows_are_drawn_by_the_seed() -> None:
     assert drawn == drawn_rows(texts, 10, 1) != drawn_rows(texts, 10, 2)
 
 
+def compared(labels: list[Any], rows: list[int]) -> lh.types.Robustness:
+    return lh.types.Robustness(
+        variants=("x", "y", "z"), codebook=BOOK, rows=rows, labels=labels, runs=[{}] * 3
+    )
+
+
 def test_labels_are_compared() -> None:
     labels = [["a", "a", "b", None], ["a", "b", "b", "c"], ["c", "b", None, "c"]]
-    variants = dict(zip("xyz", labels, strict=True))
-    found = compared(variants, BOOK, [0, 1, 2, 3], [{}, {}, {}])
+    found = compared(labels, [0, 1, 2, 3])
     np.testing.assert_allclose(found.flips, [0, 1 / 3, 1])
     np.testing.assert_allclose(
         found.pairwise, [[0, 1 / 3, 1], [1 / 3, 0, 1 / 3], [1, 1 / 3, 0]]
@@ -69,7 +73,7 @@ def test_labels_are_compared() -> None:
     assert str(found).startswith("<Robustness: 4 texts, 3 variants>")
     alpha = lh.krippendorff_alpha(labels, levels=BOOK.names).value
     assert found.alpha == pytest.approx(alpha)
-    nothing = compared({"x": [], "y": [], "z": []}, BOOK, [], [{}, {}, {}])
+    nothing = compared([[], [], []], [])
     assert nothing.alpha is None
     assert np.isnan(nothing.agreement)
 

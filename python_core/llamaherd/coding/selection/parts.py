@@ -1,4 +1,4 @@
-"""Split of a gold sample into parts to explore, to select and to evaluate.
+"""Parts of a gold sample, to explore, to select and to evaluate, and their codes.
 
 The split is a record in the design of the sample, so it is stored together with the
 sample. Texts are assigned at random within each stratum of the draw, a fixed number to
@@ -14,29 +14,37 @@ import json
 import os
 import warnings
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
+from llamaherd.coding import frames
+from llamaherd.coding.annotation.coded import Coded
+from llamaherd.coding.annotation.label_sets import labels_in
+from llamaherd.coding.codes import number_in
+from llamaherd.coding.gold.codes import Codes, codes_of_sample, texts_with_code
 from llamaherd.coding.gold.joins import in_parts
-from llamaherd.coding.gold.sample import SPLIT, GoldSample, sidecar
+from llamaherd.coding.gold.sample import SPLIT, GoldSample, majority_code, sidecar
 from llamaherd.coding.gold.sheets import read_gold
 from llamaherd.coding.sentences import Notes
 from llamaherd.engine.core import checks, files
 from llamaherd.engine.core.errors import ArgumentError, renamed
 from llamaherd.engine.core.phrases import count_of
-from llamaherd.engine.core.words import call
+from llamaherd.engine.core.words import call, words
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from typing import Self
 
+    from llamaherd.coding.annotation.label_sets import Labels
+    from llamaherd.coding.statistics.ratings import Flags, Floats
     from llamaherd.coding.statistics.sampling import Ints
 
 note = Notes("llamaherd.coding.selection")
 PartName = Literal["explore", "select", "evaluate"]
 PARTS: tuple[PartName, ...] = ("explore", "select", "evaluate")
-_LEAST = 2  # least number of texts of a part, to estimate a variance
+_LEAST = 2  # least number of texts, or of codes, of a part
 _FEW = 20  # a part with fewer texts gets a warning
 
 
@@ -98,10 +106,9 @@ def gold_split(
             argument="gold",
             code="already_split",
         )
-    shares = {"explore": explore, "select": select, "evaluate": evaluate}
-    shares = {
+    shares: dict[str, float] = {
         name: checks.real(name, value, 0 if name == "explore" else 1e-6, 1)
-        for name, value in shares.items()
+        for name, value in zip(PARTS, (explore, select, evaluate), strict=True)
     }
     if abs(sum(shares.values()) - 1) > 1e-6:
         raise ArgumentError(
@@ -195,6 +202,17 @@ def store_record(path: str | os.PathLike[str], record: Mapping[str, Any]) -> Non
     files.write_whole(place, split_sample.to_json().encode())
 
 
+def check_storable(path: str | os.PathLike[str]) -> str | os.PathLike[str]:
+    """Return the path of a sheet if records can be stored in its design file."""
+    place = sidecar(path)
+    reason = files.why_unwritable(place.parent) or files.why_unwritable(place)
+    if reason:
+        raise PermissionError(
+            f"{place} cannot be written: {reason}; the evaluation could not be recorded"
+        )
+    return path
+
+
 def _allotted(
     gold: GoldSample, shares: Mapping[str, float], rng: np.random.Generator
 ) -> list[str]:
@@ -263,3 +281,153 @@ def _sha256(gold: GoldSample, allotted: Sequence[str]) -> str:
     """Hash the ids with their parts, and the texts from which the sample was drawn."""
     content = [gold.design.get("sha256"), list(gold.ids), list(allotted)]
     return hashlib.sha256(json.dumps(content, ensure_ascii=True).encode()).hexdigest()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class PartCodes(Codes):
+    """Codes of the n coded texts of a part, whose rows are 0 to n - 1."""
+
+    ids: list[str]
+    texts: list[str]
+    # The labels of each text: one, unless a text may have several. For numbers the mean
+    # of the coders' numbers, as a text
+    right: list[Labels]
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    def at(self, texts: Ints) -> Self:
+        """Return some of the texts, in the given order."""
+        return replace(
+            super(PartCodes, self).at(texts),  # slots need both arguments
+            rows=np.arange(len(texts)),
+            ids=[self.ids[i] for i in texts],
+            texts=[self.texts[i] for i in texts],
+            right=[self.right[i] for i in texts],
+        )
+
+    def labelled(
+        self,
+        coded: Any,  # noqa: ANN401 - of any type
+        *,
+        partly: bool = False,
+    ) -> tuple[PartCodes, Coded]:
+        """Return the texts that `coded` has, all if not `partly`, and their labels there.
+
+        Texts are found by their content; equal ones are coded once.
+        """
+        wanted = f"the result of {call('annotate')}"
+        coded = checks.instance("coded", coded, Coded, wanted)
+        first: dict[str, int] = {}
+        for row, text in enumerate(frames.column(coded.frame, coded.text, "text")):
+            if text is not None:
+                first.setdefault(" ".join(text.split()), row)
+        rows = np.array([first.get(" ".join(text.split()), -1) for text in self.texts])
+        missing = np.flatnonzero(rows < 0)
+        if len(missing) and not partly:
+            raise ArgumentError(
+                f"has no labels of {len(missing)} of {count_of(len(self), 'text')}, "
+                f"such as {checks.shown(self.texts[missing[0]])}: code all texts of the "
+                "part",
+                argument="coded",
+                code="missing",
+            )
+        return self.at(np.flatnonzero(rows >= 0)), coded[rows[rows >= 0].tolist()]
+
+    @property
+    def weights(self) -> Floats:
+        """1 / probability that a text is in the part and coded, float64[n]."""
+        return np.asarray(1 / self.probs)
+
+    @property
+    def sha256(self) -> str:
+        """Hash of ids, texts and codes, which reveals changes."""
+        content = [self.ids, self.texts, [list(labels) for labels in self.right]]
+        return hashlib.sha256(json.dumps(content).encode()).hexdigest()
+
+    @property
+    def ties(self) -> set[int]:
+        """Indices of the texts on which coders tie."""
+        texts = enumerate(zip(*self.columns, strict=True))
+        names = tuple(map(str, self.names))
+        return {
+            i
+            for i, codes in texts
+            if majority_code(codes, names, several=self.several)[1]
+        }
+
+    def has_label(self, labels: Sequence[Labels | None]) -> Flags:
+        """Return which label each text has, bool[n, k]; none without an answer."""
+        rows = [[name in (of_text or ()) for name in self.names] for of_text in labels]
+        return np.array(rows, dtype=bool).reshape(len(labels), len(self.names))
+
+    def sets_of(self, labels: Sequence[str | None]) -> list[Labels | None]:
+        """Return labels, single or joined, as tuples of labels."""
+        names = tuple(map(str, self.names))
+        return [
+            None
+            if label is None
+            else (labels_in(label, names) if self.several else (label,))
+            for label in labels
+        ]
+
+
+def codes_of_part(gold: GoldSample, part: str, *, as_numbers: bool = False) -> PartCodes:
+    """Return the codes of a part."""
+    sample = part_of(gold, part)
+    kept = texts_with_code(sample.codes).tolist()
+    if len(kept) < _LEAST:
+        raise ArgumentError(
+            f"has codes of {len(kept)} of {count_of(len(sample), 'text')} of the part "
+            f"{checks.quoted(part)}: {words().let_code}",
+            argument="gold",
+            code="too_few",
+        )
+    texts = [sample.texts[i] for i in kept]
+    if any(text is None for text in texts):
+        raise ArgumentError(
+            "has no texts: draw it with text, the column of texts",
+            argument="gold",
+            code="missing",
+        )
+    people, names = codes_of_sample(sample), sample.names
+    right: list[Labels]
+    if as_numbers:
+        right, ties = (
+            [(_mean(codes, sample),) for codes in zip(*people.columns, strict=True)],
+            [],
+        )
+    else:
+        several, ties = sample.several, people.notes_on_ties
+        right = [labels_in(c, names) if several else (c,) for c in people.decided]
+    of_people = {part.name: getattr(people, part.name) for part in fields(people)}
+    of_people |= {
+        "rows": np.arange(len(kept)),
+        "names": names or tuple(sorted({name for labels in right for name in labels})),
+        "notes": [*people.notes, *(f"In the part {part!r}, {line}" for line in ties)],
+    }
+    return PartCodes(
+        **of_people,
+        ids=[sample.ids[i] for i in kept],
+        texts=[str(text) for text in texts],
+        right=right,
+    )
+
+
+def _mean(codes: Sequence[str | None], sample: GoldSample) -> str:
+    """Return the mean of the coders' numbers as a text."""
+    numbers = []
+    for code in codes:
+        if code is None:
+            continue
+        number = number_in(code)
+        if number is None:
+            label = sample.design.get("label")
+            of = f" of {checks.quoted(label)}" if label else ""
+            raise ArgumentError(
+                f"has the code {checks.quoted(code)}{of}, which is not a number",
+                argument="gold",
+                code="no_number",
+            )
+        numbers.append(float(number))
+    return repr(sum(numbers) / len(numbers))
