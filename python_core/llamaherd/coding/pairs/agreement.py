@@ -17,11 +17,11 @@ from llamaherd.coding.statistics.number_agreement import number_agreement
 from llamaherd.engine.core import checks
 from llamaherd.engine.core.argument import Argument
 from llamaherd.engine.core.errors import ArgumentError, ArgumentTypeError
-from llamaherd.engine.core.phrases import count_of, decimals, limits
+from llamaherd.engine.core.phrases import count_of, decimals, limits, verb
 from llamaherd.engine.core.words import call, name_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from llamaherd.coding.statistics.sampling import Floats
 
 _COLUMNS = ("first", "second", "winner")
 _TITLES = {
@@ -75,9 +75,8 @@ class ComparisonAgreement:
             for name, measure in self.measures.items()
         ]
         if self.n_ties:
-            ties = count_of(self.n_ties, "pair")
-            verb = "is" if self.n_ties == 1 else "are"
-            lines.append(f"{ties} without a winner {verb} left out")
+            ties, are = count_of(self.n_ties, "pair"), verb(self.n_ties, "is", "are")
+            lines.append(f"{ties} without a winner {are} left out")
         return "\n".join(["<ComparisonAgreement>", *lines])
 
     __repr__ = __str__
@@ -120,29 +119,30 @@ def pair_agreement(
             code="missing",
         )
     level = level_of(level)
+    names = [text.name for text in comparison.strengths]
     measures: dict[str, Measure] = {}
     n_ties = 0
     if pairs is not None:
-        rows = _checked(_rows(pairs), {text.name for text in comparison.strengths})
-        n_ties = sum(winner is None for _, _, winner in rows)
-        measures |= _of_pairs(comparison, rows, level)
+        decided, won, n_ties = _decided(_rows(pairs), names)
+        measures |= _of_pairs(comparison, decided, won, level)
     if known is not None:
         measures |= _of_scores(comparison, known, level)
     return ComparisonAgreement(measures=measures, n_ties=n_ties, level=level)
 
 
-_Row = tuple[str, str, "str | None"]
-
-
-def _rows(pairs: object) -> Iterable[Sequence[Any]]:
+def _rows(pairs: object) -> Sequence[Sequence[Any]]:
     if isinstance(pairs, Sequence) and not isinstance(pairs, str):
         return pairs
     columns = [frames.column(pairs, name, "pairs") for name in _COLUMNS]
     return list(zip(*columns, strict=True))
 
 
-def _checked(rows: Iterable[Sequence[Any]], names: set[str]) -> list[_Row]:
-    checked: list[_Row] = []
+def _decided(
+    rows: Sequence[Sequence[Any]], names: Sequence[str]
+) -> tuple[Pairs, Floats, int]:
+    """Return the pairs with a winner, 1 or -1 if the first or second won, and n_ties."""
+    place = {name: i for i, name in enumerate(names)}
+    decided: list[tuple[int, int, int]] = []
     for i, row in enumerate(rows):
         if isinstance(row, str) or len(row) != 3:
             raise ArgumentTypeError(
@@ -153,7 +153,7 @@ def _checked(rows: Iterable[Sequence[Any]], names: set[str]) -> list[_Row]:
             )
         first, second, winner = (_name(cell) for cell in row)
         for name in (first, second):
-            if name not in names:
+            if name not in place:
                 raise ArgumentError(
                     f"must have names of texts, not {checks.shown(name)}"
                     f"{checks.meant(name, names)}",
@@ -168,8 +168,12 @@ def _checked(rows: Iterable[Sequence[Any]], names: set[str]) -> list[_Row]:
                 argument="pairs",
                 place=(i,),
             )
-        checked.append((first or "", second or "", winner))
-    return checked
+        if winner is not None:
+            won = 1 if winner == first else -1
+            decided.append((place[str(first)], place[str(second)], won))
+    first_at, second_at, won_by = np.array(decided, dtype=np.int64).reshape(-1, 3).T
+    n_ties = len(rows) - len(decided)
+    return Pairs(first_at, second_at, len(names)), won_by.astype(float), n_ties
 
 
 def _name(value: object) -> str | None:
@@ -181,42 +185,33 @@ def _name(value: object) -> str | None:
 
 
 def _of_pairs(
-    comparison: PairComparison, rows: Sequence[_Row], level: float
+    comparison: PairComparison, pairs: Pairs, won: Floats, level: float
 ) -> dict[str, Measure]:
-    names = [text.name for text in comparison.strengths]
-    at = {name: i for i, name in enumerate(names)}
     strengths = np.array([text.strength for text in comparison.strengths])
-    odds = {
-        frozenset((pair.first, pair.second)): (pair.first, pair.log_odds)
-        for pair in comparison.pairs
-        if pair.error is None
-    }
-    decided = [(at[a], at[b], at[w]) for a, b, w in rows if w is not None]
-    by_strength = [
-        (a, b, (strengths[a] - strengths[b]) * (1 if w == a else -1))
-        for a, b, w in decided
-    ]
-    direct = []
-    for a, b, w in decided:
-        pair_odds = odds.get(frozenset((a, b)))
-        if pair_odds is not None:
-            direct.append((a, b, pair_odds[1] * (1 if w == pair_odds[0] else -1)))
+    odds: dict[tuple[int, int], float] = {}
+    for pair in comparison.pairs:
+        if pair.error is None:
+            odds[pair.first, pair.second] = pair.log_odds
+            odds[pair.second, pair.first] = -pair.log_odds
+    asked = zip(pairs.first.tolist(), pairs.second.tolist(), strict=True)
+    direct = np.array([odds.get(both, math.nan) for both in asked])
     return {
-        "accuracy": _share(by_strength, len(names), level),
-        "direct": _share(direct, len(names), level),
+        "accuracy": _share(pairs, won * pairs.odds(strengths), level),
+        "direct": _share(pairs, won * direct, level),
     }
 
 
-def _share(rows: Sequence[tuple[int, int, float]], n: int, level: float) -> Measure:
-    """Return the share of rows with a positive number; 0 counts half, NaN is left out."""
-    known = [row for row in rows if not math.isnan(row[2])]
-    if not known:
+def _share(pairs: Pairs, odds: Floats, level: float) -> Measure:
+    """Return the share of pairs with positive odds; 0 counts half, NaN is left out."""
+    known = ~np.isnan(odds)
+    m = int(known.sum())
+    if not m:
         return Measure(n=0)
-    first, second = (np.array([row[k] for row in known], dtype=np.int64) for k in (0, 1))
-    hits = np.array([(np.sign(row[2]) + 1) / 2 for row in known])
-    share, m = float(hits.mean()), len(hits)
+    pairs = Pairs(pairs.first[known], pairs.second[known], pairs.n)
+    hits = (np.sign(odds[known]) + 1) / 2
+    share = float(hits.mean())
     simple = share * (1 - share) / m
-    dependent = Pairs(first, second, n).variance_of_mean(hits - share)
+    dependent = pairs.variance_of_mean(hits - share)
     effective = m if simple == 0 else m * simple / max(dependent, simple)
     low, high = wilson(share, effective, level)
     return Measure(value=share, low=low, high=high, n=m)
