@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from llamaherd.coding.statistics.sampling import Floats
 
 note = Notes("llamaherd.coding.pairs")
+page = Notes("llamaherd.coding.pairs", "pages.txt.j2")
 STRENGTH_COLUMNS = (
     "name", "text", "strength", "std_error", "low", "high", "rank", "n_pairs",
 )  # fmt: skip
@@ -215,7 +216,7 @@ class PairComparison:
         bias = self.position_bias
         ends = [rounded(end, sign="+") for end in (bias.low, bias.high)]
         correlations = [r for r in self.correlations if not math.isnan(r)]
-        return note(
+        return page(
             "checks",
             comparison=self,
             bias=rounded(bias.value, sign="+"),

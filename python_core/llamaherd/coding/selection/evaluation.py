@@ -28,6 +28,7 @@ from llamaherd.coding.selection.parts import (
     record_of,
     store_record,
 )
+from llamaherd.coding.sentences import Notes
 from llamaherd.coding.statistics.intervals import LEVEL
 from llamaherd.coding.validation.validate import validate
 from llamaherd.engine.core import checks
@@ -53,6 +54,7 @@ if TYPE_CHECKING:
     from llamaherd.coding.validation.validation import Validation
     from llamaherd.engine.core.stats import ProgressOption
 
+page = Notes("llamaherd.coding.selection", "pages.txt.j2")
 Prefer = Literal["value", "speed"]
 # Evaluations in this process, by the hash of the split. A sample object that was read
 # before an evaluation does not contain its record.
@@ -109,11 +111,10 @@ class CodebookChoice:
         }
 
     def __str__(self) -> str:
-        return note(
+        return page(
             "choice",
             choice=self,
             short_hash=self.hash[:12],
-            file=self.model.get("file"),
             settings=json.dumps(self.settings, ensure_ascii=False),
             title=TITLES[self.measure],
             tied=with_commas(map(repr, self.tied)),
@@ -253,8 +254,8 @@ class Evaluation:
 
     def __str__(self) -> str:
         title, of_numbers = TITLES[self.measure], is_of_numbers(self.measure)
-        page = note("evaluation", evaluation=self, title=title, of_numbers=of_numbers)
-        return "\n".join([page, *wrapped_notes(self.notes)])
+        text = page("evaluation", evaluation=self, title=title, of_numbers=of_numbers)
+        return "\n".join([text, *wrapped_notes(self.notes)])
 
     __repr__ = __str__
 
@@ -392,8 +393,7 @@ def evaluate_labels(
     notes = _notes(before, now)
     if _codes(gold, "select", choice).sha256 != choice.codes_sha256:
         notes.append(note("select_changed"))
-    opened = [*before, now]
-    _OPENED[record["sha256"]] = opened
+    opened = _OPENED[record["sha256"]] = [*before, now]
     new_record = {**record, "opened": opened}
     if path is not None:
         store_record(path, new_record)

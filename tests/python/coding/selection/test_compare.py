@@ -159,6 +159,9 @@ def test_choice_is_frozen(found: lh.types.CodebookComparison) -> None:
     stored["content"]["question"] = "Another?"
     read = lh.types.CodebookChoice.from_json
     refused("changed", "after it was frozen", read, json.dumps(stored))
+    for damage in ({"hash": 3}, {"measure": "x"}, {"model": 1}, {"n_candidates": "x"}):
+        text = json.dumps({**json.loads(choice.to_json()), **damage})
+        refused("invalid_value", "is not a stored choice", read, text)
     best = lh.best_codebook
     refused("unknown_choice", "must be one of 'one', 'other'", best, found, name="x")
     refused("wrong_type", "compare_codebooks", best, 3)
