@@ -261,7 +261,7 @@ def _check_coding(
 ) -> None:
     """Refuse labels that were edited for the coded texts after the model gave them.
 
-    For a sample that was drawn with labels, `current_rows` makes the same check.
+    For a sample that was drawn with labels, `Join` makes the same check.
     """
     data = texts.data
     if not isinstance(data, Coded) or texts.label_column != data.columns.get("label"):

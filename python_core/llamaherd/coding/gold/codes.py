@@ -70,11 +70,9 @@ class Codes(CodedTexts):
 
     @property
     def _majorities(self) -> list[tuple[str | None, bool]]:
+        texts = zip(*self.columns, strict=True)
         names = tuple(map(str, self.names))
-        return [
-            majority_code(codes, names, several=self.several)
-            for codes in zip(*self.columns, strict=True)
-        ]
+        return [majority_code(codes, names, several=self.several) for codes in texts]
 
     @property
     def is_even(self) -> bool:
@@ -110,17 +108,18 @@ class Codes(CodedTexts):
         new_rows = np.full(n_texts, -1, dtype=np.int64)
         new_rows[kept] = np.arange(len(kept))
         is_here = new_rows[self.rows] >= 0
-        others = None
+        outside = self.outside
         if self.strata is not None:
             left = self.drawn_terms[1]
-            others = Outside(strata=self.strata[~is_here], left=left[~is_here])
+            gone = Outside(strata=self.strata[~is_here], left=left[~is_here])
+            outside = join_outside([outside, gone])
         part = self.at(np.flatnonzero(is_here))
         return replace(
             part,
             rows=new_rows[part.rows],
             all_probs=None if self.all_probs is None else self.all_probs[kept],
             all_strata=None if self.all_strata is None else self.all_strata[kept],
-            outside=join_outside([self.outside, others]),
+            outside=outside,
         )
 
     def with_columns(self, columns: list[list[Any]]) -> Codes:
@@ -140,16 +139,15 @@ def texts_with_code(columns: Sequence[Sequence[Any]]) -> Ints:
 
 
 def codes_of_sample(gold: GoldSample, *, has_empty_strata: bool = False) -> Codes:
-    """Return the codes of a sample; see `response_of`."""
+    """Return the codes of a sample; if some are missing, see `_with_response`."""
     coded = texts_with_code(gold.codes)
-    response = response_of(gold, coded, has_empty_strata=has_empty_strata)
-    return Codes(
-        rows=np.array(gold.rows, dtype=np.int64)[coded],
-        probs=response.probs,
+    rows = np.array(gold.rows, dtype=np.int64)[coded]
+    codes = Codes(
+        rows=rows,
+        probs=gold.all_probs[rows],
         strata=gold.draw_strata[coded],
-        all_probs=response.all_probs,
+        all_probs=gold.all_probs,
         all_strata=gold.strata,
-        drawing=_drawing(gold, coded, response.probs),
         outside=waves.combine(gold.waves).outside if gold.waves else gold.outside,
         columns=[[column[i] for i in coded] for column in gold.codes],
         coders=tuple(gold.coders),
@@ -157,9 +155,10 @@ def codes_of_sample(gold: GoldSample, *, has_empty_strata: bool = False) -> Code
         names=gold.names,
         several=gold.several,
         n_without=len(gold) - len(coded),
-        is_by_label=response.is_by_label,
-        notes=response.notes,
     )
+    if 0 < len(coded) < len(gold):
+        codes = _with_response(codes, gold, coded, has_empty_strata=has_empty_strata)
+    return replace(codes, drawing=_drawing(codes, gold)) if gold.waves else codes
 
 
 def codes_of_texts(
@@ -247,22 +246,18 @@ def _of_sample(gold: GoldSample, n_texts: int, kept: Ints) -> Codes:
     return codes_of_sample(gold)
 
 
-def _drawing(gold: GoldSample, coded: Ints, probs: Floats) -> Drawing | None:
+def _drawing(codes: Codes, gold: GoldSample) -> Drawing:
     """Return the terms of the variance of a sample that was drawn in waves.
 
     If codes are missing, response is treated as one more random draw. The variance term
     of a code then has the whole weight of the code, 1 / probs.
     """
-    if not gold.waves:
-        return None
-    rows = [gold.rows[i] for i in coded]
-    combined = waves.combine(gold.waves).of(rows)
-    weights, left = combined.weights, combined.left
-    rates = probs * weights
+    combined = waves.combine(gold.waves).of(codes.rows.tolist())
+    rates = codes.probs * combined.weights
     is_full = rates > 1 - _ROUNDING
     return Drawing(
-        scale=np.where(is_full, combined.scale, 1 / probs),
-        left=np.where(is_full, left, 1 - (1 - left) * rates),
+        scale=np.where(is_full, combined.scale, 1 / codes.probs),
+        left=np.where(is_full, combined.left, 1 - (1 - combined.left) * rates),
     )
 
 
@@ -304,20 +299,10 @@ def _check_positive(probs: Floats, kept: Ints, ids: Sequence[str]) -> None:
         )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Response:
-    """Probabilities that texts are both drawn and coded."""
-
-    probs: Floats  # float64[n], these probabilities for the coded texts
-    all_probs: Floats  # float64[N], these probabilities for all texts
-    is_by_label: bool = False  # True if response rates differ by the model's label
-    notes: list[str] = field(default_factory=list)  # Notes for the user
-
-
-def response_of(
-    gold: GoldSample, coded: Ints, *, has_empty_strata: bool = False
-) -> Response:
-    """Return the probabilities that texts are drawn and coded, if some codes are missing.
+def _with_response(
+    codes: Codes, gold: GoldSample, coded: Ints, *, has_empty_strata: bool
+) -> Codes:
+    """Return the probabilities that texts are both drawn and coded, and notes.
 
     Coded texts are assumed to be a random part of the drawn texts in their stratum. If
     response rates differ by the model's label, coded texts are assumed to be a random
@@ -326,12 +311,7 @@ def response_of(
     Source: weighting within response homogeneity groups, Särndal, Swensson, Wretman,
     "Model Assisted Survey Sampling", 1992, section 15.6.
     """
-    rows = np.array(gold.rows, dtype=np.int64)
-    probs = gold.all_probs[rows[coded]]
-    n = len(rows)
-    if len(coded) in (0, n):
-        return Response(probs=probs, all_probs=gold.all_probs)
-    strata = gold.draw_strata
+    n, strata = len(gold), gold.draw_strata
     rates = _rates(strata, coded)
     empty = np.unique(strata[rates[strata] == 0])
     if len(empty) and not has_empty_strata:
@@ -340,11 +320,9 @@ def response_of(
             f"{_named(gold.design, empty)}",
             argument="gold",
         )
-    n_without = n - len(coded)
-    more = [note("empty_strata", n=len(empty))] if len(empty) else []
-    of_all = np.where(gold.strata >= 0, len(coded) / n, 0.0)
+    of_all = np.full(len(gold.strata), len(coded) / n)
     if not gold.waves:
-        of_all = np.where(gold.strata >= 0, rates[gold.strata], 0.0)
+        of_all = rates[gold.strata]
     names = [label or "no label" for label in gold.labels]
     keys = list(zip(strata.tolist(), names, strict=True))
     number = {key: i for i, key in enumerate(dict.fromkeys(keys))}
@@ -354,12 +332,19 @@ def response_of(
     has_all = not (of_cell[cells][~np.isin(strata, empty)] == 0).any()
     by_label = bool(uneven) and has_all
     used, by = (of_cell, cells) if by_label else (rates, strata)
-    head = note("without_code", n=n_without, n_drawn=n, uneven=uneven, by_label=by_label)
-    return Response(
-        probs=np.asarray(probs * used[by[coded]]),
-        all_probs=np.asarray(gold.all_probs * of_all),
+    notes = [
+        note(
+            "without_code", n=n - len(coded), n_drawn=n, uneven=uneven, by_label=by_label
+        )
+    ]
+    if len(empty):
+        notes.append(note("empty_strata", n=len(empty)))
+    return replace(
+        codes,
+        probs=codes.probs * used[by[coded]],
+        all_probs=gold.all_probs * np.where(gold.strata >= 0, of_all, 0.0),
         is_by_label=bool(uneven),
-        notes=[head, *more],
+        notes=notes,
     )
 
 

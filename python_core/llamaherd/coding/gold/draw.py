@@ -10,22 +10,21 @@ import numpy as np
 
 from llamaherd.coding import frames
 from llamaherd.coding.annotation.coded import Coded
-from llamaherd.coding.annotation.label_sets import labels_in, scale_of, words_for_none
+from llamaherd.coding.annotation.label_sets import labels_in, words_for_none
 from llamaherd.coding.annotation.texts import same_rows
 from llamaherd.coding.codes import check_declared, text_of
 from llamaherd.coding.frames import weights_of
-from llamaherd.coding.gold import waves
 from llamaherd.coding.gold.forms import listed_ids
-from llamaherd.coding.gold.joins import hash_of_labels, note
-from llamaherd.coding.gold.pooling import (
-    check_highest,
-    earlier_draw,
-    highest_prob,
-    is_same_design,
-    pool,
+from llamaherd.coding.gold.joins import note
+from llamaherd.coding.gold.pooling import earlier_draw, highest_prob, pool
+from llamaherd.coding.gold.population import (
+    Population,
+    known_columns,
+    own_column,
+    own_ids,
 )
-from llamaherd.coding.gold.population import Population, own_ids, own_labels, own_texts
 from llamaherd.coding.gold.sample import GoldSample
+from llamaherd.coding.gold.waves import bounded_probs
 from llamaherd.coding.sentences import range_of
 from llamaherd.coding.statistics import sampling
 from llamaherd.engine.core import checks
@@ -39,7 +38,7 @@ if TYPE_CHECKING:
 
     from llamaherd.coding.annotation.codebook import Example
     from llamaherd.coding.frames import Input
-    from llamaherd.coding.statistics.sampling import Allocation, Floats
+    from llamaherd.coding.statistics.sampling import Allocation
 
 
 # How a gold-standard sample was drawn, by the kind of its design.
@@ -51,6 +50,7 @@ DESIGNS = {
     "given": "at random, with given probabilities",
     "waves": "in waves of different designs",
 }
+_KINDS = ("simple", "stratified", "uncertainty", "weights")
 # Default of an argument, and the designs that it is for.
 _USES: dict[str, tuple[object, tuple[str, ...]]] = {
     "by": (None, ("stratified",)),
@@ -148,17 +148,14 @@ def gold_sample(
     ):
         frames.check_index(values, frame, name)
     earlier = {} if after is None else after.design
-    there = frames.names(frame)
-    known = {
-        name: earlier[name]
-        for name in ("text", "label", "id")
-        if earlier.get(name) in there
-    }
+    known = known_columns(earlier, frame)
+    if not isinstance(data, Coded):
+        text = text or known.get("text") or own_column(frame, "text")
+        label = label or known.get("label") or own_column(frame, "label")
     texts = Population.of(
         data,
-        text=text or known.get("text") or own_texts(data),
-        label=label
-        or (None if isinstance(data, Coded) else known.get("label") or own_labels(frame)),
+        text=text or known.get("text"),
+        label=label,
         # A warning about the column "id" is issued only for the first wave.
         id=id or (own_ids(frame) if after is None else known.get("id")),
         names=names or (() if after is None else after.names),
@@ -173,9 +170,10 @@ def gold_sample(
     if seed is None:
         seed = int(np.random.default_rng().integers(2**53))
     checks.integer("seed", seed, 0, 2**53)
-    kind = prob if isinstance(prob, str) else None
-    if prob is None:
-        kind = "simple" if by is None else "stratified"
+    kind = "given"
+    if prob is None or isinstance(prob, str):
+        kind = prob or ("simple" if by is None else "stratified")
+        checks.choice("prob", kind, _KINDS)
     _check_used(
         kind,
         by=by,
@@ -185,44 +183,21 @@ def gold_sample(
         weights=weights,
     )
     _check_there(texts, n)
-    most = 1.0 if after is None else highest_prob(after, n)
-    draw, more, same = _drawn(
+    draw, record = _drawn(
         texts,
         n,
         kind,
         np.random.default_rng(seed),
         by=by,
-        sizes=prob if kind is None else weights,
-        confidence=confidence,
+        source={"given": prob, "uncertainty": confidence, "weights": weights}.get(kind),
         floor=floor,
         allocation=allocation,
-        after=after,
-        most=most,
+        most=None if after is None else highest_prob(after, n),
     )
-    scale = scale_of(data, None, texts.label_column)
-    n_missing = len(texts) - len(texts.there) - len(texts.drawn)
-    design = {
-        "kind": kind or "given",
-        "n": n,
-        "N": len(texts),
-        "n_missing": n_missing,
-        "seed": seed,
-        "sha256": texts.sha256,
-        "labels_sha256": hash_of_labels(texts.labels),
-        "text": texts.text_column,
-        "label": texts.label_column,
-        "id": texts.id_column,
-        **texts.marks_of_order(),
-        **({"several": True} if texts.several else {}),
-        **({} if scale == "nominal" else {"scale": scale}),
-        **more,
-    }
-    drawn = texts.sample(draw, design)
+    drawn = texts.sample(draw, {"kind": kind, "seed": seed, **record})
     if isinstance(data, Coded):
         warn_of_examples(drawn, getattr(data.codebook, "examples", ()))
-    if after is None:
-        return drawn
-    return pool(after, drawn, texts.there, is_same=same)
+    return drawn if after is None else pool(after, drawn, texts.there)
 
 
 def _checked_names(names: object, after: object) -> list[str]:
@@ -276,7 +251,7 @@ def _check_there(texts: Population, n: int) -> None:
         )
 
 
-def _check_used(kind: str | None, **arguments: Input) -> None:
+def _check_used(kind: str, **arguments: Input) -> None:
     """Check that arguments of one design are not given with another design."""
     for name, value in arguments.items():
         default, users = _USES[name]
@@ -305,61 +280,51 @@ def _again(design: Mapping[str, Any]) -> tuple[str | None, Any]:
 def _drawn(
     texts: Population,
     n: int,
-    kind: str | None,
+    kind: str,
     rng: np.random.Generator,
     *,
     by: str | Sequence[str] | None,
-    sizes: Input,
-    confidence: str | Sequence[float] | None,
+    source: Input,
     floor: float,
     allocation: Allocation | Mapping[str, int],
-    after: GoldSample | None,
-    most: float,
-) -> tuple[sampling.Draw, dict[str, Any], bool]:
-    """Draw from the texts that were not drawn before."""
+    most: float | None,
+) -> tuple[sampling.Draw, dict[str, Any]]:
+    """Draw from the texts that were not drawn before; also return the record of it.
 
-    def unequal(text_sizes: Floats, at_least: float) -> sampling.Draw:
-        if after is None:
-            probs = sampling.inclusion_probs(text_sizes, n, at_least)
-        else:
-            probs = waves.bounded_probs(text_sizes, n, at_least, most)
-        return sampling.draw_unequal(probs, rng)
-
-    if kind is None:
-        probs = texts.of_rows(sizes, "prob")
-        if after is not None:
-            return unequal(probs, 0.0), {"given": True}, False
-        draw = sampling.draw_unequal(probs, rng)
-        if len(draw.rows) != n:
-            raise ArgumentError(
-                f"must sum to {setting('n', n)}, not to {len(draw.rows)}", argument="prob"
-            )
-        return draw, {"given": True}, False
-    if kind in {"uncertainty", "weights"}:
-        checks.real("floor", floor, 0, 1)
-        if kind == "uncertainty":
-            text_sizes = 1 - texts.confidence(confidence)
-        else:
-            text_sizes = weights_of(texts.frame, sizes, len(texts))[texts.there]
-        return unequal(text_sizes, floor), {"floor": floor}, False
+    `source` has the numbers of an unequal draw; `most` is None for a first wave.
+    """
+    if kind == "simple":
+        return sampling.draw_simple(len(texts.there), n, rng), {}
     if kind == "stratified":
         strata = texts.strata(by)
         draw = sampling.draw_stratified(strata, n, rng, allocation)
-        more = {
-            "kind": kind,
+        return draw, {
             "by": by or "label",
             "strata": dict(Counter(strata)),
             "drawn": dict(Counter(strata[i] for i in draw.rows)),
             "allocation": allocation if isinstance(allocation, str) else dict(allocation),
         }
-        same = after is not None and is_same_design(after, draw, texts.there, more)
-        if after is not None and not same:
-            check_highest(draw, most, strata)
-        return draw, more, same
-    checks.choice("prob", kind, ("simple", "stratified", "uncertainty", "weights"))
-    draw = sampling.draw_simple(len(texts.there), n, rng)
-    same = after is not None and is_same_design(after, draw, texts.there, {"kind": kind})
-    return draw, {}, same
+    record: dict[str, Any] = {"given": True}
+    if kind == "given":
+        sizes, floor = texts.of_rows(source, "prob"), 0.0
+    else:
+        record = {"floor": checks.real("floor", floor, 0, 1)}
+        sizes = (
+            1 - texts.confidence(source)
+            if kind == "uncertainty"
+            else weights_of(texts.frame, source, len(texts))[texts.there]
+        )
+    if most is not None:
+        probs = bounded_probs(sizes, n, floor, most)
+    else:
+        is_given = kind == "given"
+        probs = sizes if is_given else sampling.inclusion_probs(sizes, n, floor)
+    draw = sampling.draw_unequal(probs, rng)
+    if len(draw.rows) != n:
+        raise ArgumentError(
+            f"must sum to {setting('n', n)}, not to {len(draw.rows)}", argument="prob"
+        )
+    return draw, record
 
 
 def warn_of_examples(drawn: GoldSample, examples: Sequence[Example]) -> None:

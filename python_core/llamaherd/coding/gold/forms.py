@@ -54,7 +54,6 @@ def csv_bytes(
     rows: Sequence[Sequence[str]],
     bom: bool,
     delimiter: str = ",",
-    *,
     spreadsheet: bool = False,
 ) -> bytes:
     """Return rows as UTF-8 CSV; all cells are quoted."""
@@ -302,15 +301,15 @@ def _checked(
 _FORMAT = 1
 
 
-def json_of(sample: Mapping[str, Any]) -> str:
-    """Return JSON of the fields of a `GoldSample`; floats are exact."""
-    known = {name: _stored(sample[name]) for name in _READERS}
+def json_of(sample: Any) -> str:  # noqa: ANN401 - a GoldSample, which imports this file
+    """Return JSON of the fields of a sample; floats are exact."""
+    known = {name: _stored(getattr(sample, name)) for name in _READERS}
     stored = {
         name: value
         for name, value in known.items()
         if name not in _OPTIONAL or value not in (None, [])
     }
-    checksum = _probs_sha256(sample["all_probs"])
+    checksum = _probs_sha256(sample.all_probs)
     return json.dumps(
         {"llamaherd_gold": _FORMAT, **stored, "probs_sha256": checksum},
         ensure_ascii=False,

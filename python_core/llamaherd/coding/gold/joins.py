@@ -11,6 +11,7 @@ import math
 import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import cached_property, lru_cache
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -38,20 +39,21 @@ note = Notes("llamaherd.coding.gold")
 RAW = "raw_"  # prefix of the model's columns in recalibrated data
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SampleRows:
-    """Columns of data used to find a sample's texts."""
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Join:
+    """A sample, and the columns of data in which its texts are found."""
 
+    gold: GoldSample
     n: int  # Number of rows
     # n identifiers; None if the data do not have the sample's column of ids
-    ids: Sequence[str] | None = None
-    texts: Sequence[Any] | None = None  # n texts; None if unknown
-    labels: Sequence[str | None] | None = None  # n labels of the model; None if unknown
+    ids: list[str] | None
+    texts: Sequence[Any] | None  # n texts; None if unknown
+    labels: list[str | None] | None  # n labels of the model; None if unknown
     # n labels that are used; they are `labels`, or labels of another column
-    used: Sequence[str | None] | None = None
+    used: list[str | None] | None
     # A column whose values are in another order than in the draw, if the sample has no
     # ids, texts and labels; "" if there is none
-    moved: str = ""
+    reordered: str
 
     @classmethod
     def of(
@@ -62,130 +64,199 @@ class SampleRows:
         *,
         texts: Sequence[Any] | None = None,
         labels: Sequence[Any] | None = None,
-    ) -> SampleRows:
+    ) -> Join:
         """Select the sample's columns of the data; `labels` replace a missing column."""
         is_frame = isinstance(frame, Mapping) or hasattr(frame, "columns")
         there = frames.names(frame) if is_frame else []
-        design = gold.design
-
-        def column(role: str) -> list[Any] | None:
-            name = design.get(role)
-            if role == "label" and f"{RAW}{name}" in there:
-                name = f"{RAW}{name}"  # samples are drawn with the model's labels
-            return frames.column(frame, name, role) if name in there else None
-
-        ids, label_column = column("id"), column("label")
-        drawn_with = labels if label_column is None else label_column
-        is_raw = f"{RAW}{design.get('label')}" in there
-        used = drawn_with if labels is None or is_raw else labels
+        name_of_labels = gold.design.get("label")
+        raw = f"{RAW}{name_of_labels}"  # samples are drawn with the model's labels
+        roles = {role: gold.design.get(role) for role in ("id", "text", "label")}
+        if raw in there:
+            roles["label"] = raw
+        columns = {
+            role: frames.column(frame, name, role)
+            for role, name in roles.items()
+            if name in there
+        }
+        drawn_with = columns.get("label", labels)
+        used = drawn_with if labels is None or raw in there else labels
         return cls(
+            gold=gold,
             n=n,
-            ids=None if ids is None else _ids(ids),
-            texts=column("text") if texts is None else texts,
+            ids=_ids(columns["id"]) if "id" in columns else None,
+            texts=columns.get("text") if texts is None else texts,
             labels=None if drawn_with is None else label_forms(drawn_with),
             used=None if used is None else label_forms(used),
-            moved=_moved(design.get("columns") or {}, frame, there),
+            reordered=_reordered(gold.design.get("columns") or {}, frame, there),
         )
 
+    @cached_property
+    def rows(self) -> list[int] | None:
+        """Current row of each of the N texts from which the sample was drawn.
 
-def current_rows(gold: GoldSample, rows: SampleRows) -> list[int] | None:
-    """Return the current row of each of the N texts from which the sample was drawn.
+        If the data have the sample's ids, rows are matched by id. Otherwise the texts, or
+        the labels of all rows, must show that the rows are in the order of the draw: the
+        result is then None.
+        """
+        n_texts = len(self.gold.all_probs)
+        if n_texts != self.n:
+            _refuse(
+                f"it was drawn from {count_of(n_texts, 'text')}, but the data have "
+                f"{self.n}. To compare groups of texts, use {name_of('by')}. To omit a "
+                "text, set its label to missing. To use some of the rows, draw the "
+                "sample with a column of ids"
+            )
+        if self.reordered:
+            column = checks.quoted(self.reordered)
+            _refuse(f"column {column} has the same values in another order")
+        rows = None if self.ids is None else _by_id(self.gold, self.ids)
+        if not self.gold.rows:
+            return rows
+        drawn = self.gold.rows if rows is None else [rows[i] for i in self.gold.rows]
+        if self.texts is not None and any(text is not None for text in self.gold.texts):
+            self._check_texts(self.texts, rows, drawn)
+        else:
+            self._check_labels(drawn)
+        self._check_edits(rows)
+        return rows
 
-    If the data have the sample's ids, rows are matched by id. Otherwise the texts, or the
-    labels of all rows, must show that the rows are in the order of the draw: the result
-    is then None.
-    """
-    n_texts = len(gold.all_probs)
-    if n_texts != rows.n:
-        _refuse(
-            f"it was drawn from {count_of(n_texts, 'text')}, but the data have {rows.n}. "
-            f"To compare groups of texts, use {name_of('by')}. To omit a text, set "
-            "its label to missing. To use some of the rows, draw the sample with a "
-            "column of ids"
+    def _check_texts(
+        self, texts: Sequence[Any], rows: Sequence[int] | None, drawn: Sequence[int]
+    ) -> None:
+        design, ids = self.gold.design, self.gold.all_ids
+        if any(
+            (texts[i] or "") != (text or "")
+            for i, text in zip(drawn, self.gold.texts, strict=True)
+        ):
+            _refuse("texts or their order differ from the data that it was drawn from")
+        if ids is None and design.get("id") is None:
+            ids = [str(i + 1) for i in range(self.n)]
+        ids = self.ids if ids is None else ids
+        ordered = texts if rows is None else [texts[i] for i in rows]
+        is_known = "sha256" in design and ids is not None
+        if is_known and sha256_of(ids or [], ordered) != design["sha256"]:
+            _refuse(
+                "ids, texts or their order differ from the data that it was drawn from"
+            )
+
+    def _check_labels(self, drawn: Sequence[int]) -> None:
+        """Check the order of rows by the labels of the rows, if texts are unknown."""
+        design, labels = self.gold.design, self.labels
+        before = label_forms(self.gold.labels)
+        columns = [
+            design[role] for role in ("id", "text") if design.get(role) is not None
+        ]
+        is_sure = self.ids is not None or not columns
+        without = "no texts or ids are known"
+        if columns:
+            without = f"the data has no column {' or '.join(map(repr, columns))}"
+        if labels is None or not any(before):
+            if is_sure:
+                return
+            _refuse(f"the order of the rows cannot be verified: {without}")
+        sha256 = None if self.ids is not None else design.get("labels_sha256")
+        if [labels[i] for i in drawn] != before or (
+            sha256 is not None and hash_of_labels(labels) != sha256
+        ):
+            _refuse(
+                "the model's labels of the drawn texts have changed, or the rows are in "
+                f"another order; {without}"
+            )
+        n_runs = 1 + sum(one != other for one, other in pairwise(labels))
+        if not is_sure and n_runs <= len(set(labels)):
+            _refuse(
+                "the order of rows that are sorted by label cannot be verified; "
+                f"{without}"
+            )
+
+    def _check_edits(self, rows: Sequence[int] | None) -> None:
+        """Refuse labels that were edited for the coded texts alone."""
+        gold = self.gold
+        if gold.label_marks is None or self.used is None:
+            return
+        now = marks_of(self.used)
+        coded = [
+            row
+            for row, code in zip(gold.rows, gold.gold, strict=True)
+            if code is not None
+        ]
+        rate = len(coded) / max(len(gold.rows), 1)
+        check_relabelled(
+            gold.label_marks,
+            now if rows is None else now[rows],
+            coded,
+            gold.all_probs * rate,
         )
-    if rows.moved:
-        _refuse(
-            f"column {checks.quoted(rows.moved)} has the same values in another order"
-        )
-    new_rows = None if rows.ids is None else _by_id(gold, rows.ids)
-    drawn = gold.rows if new_rows is None else [new_rows[i] for i in gold.rows]
-    if not drawn:
-        return new_rows
-    if rows.texts is not None and any(text is not None for text in gold.texts):
-        _check_texts(gold, rows, rows.texts, new_rows, drawn)
-    else:
-        _check_labels(gold, rows, drawn)
-    _check_edits(gold, rows, new_rows)
-    return new_rows
+
+    def of_texts_here(self) -> Join:
+        """Restrict the sample to the texts that the data contain, matched by id.
+
+        It stays as it is if no row is missing, or if ids are not unique or unknown.
+        """
+        known = self.gold.all_ids
+        if known is None or self.ids is None or self.n >= len(known):
+            return self
+        at = {identifier: i for i, identifier in enumerate(_ids(known))}
+        kept = [at.get(identifier, -1) for identifier in self.ids]
+        if min(kept, default=-1) < 0 or len(set(kept)) < len(kept):
+            return self
+        return replace(self, gold=self.gold.among(kept))
+
+    def matched(self, labels: Sequence[str | None]) -> tuple[GoldSample, list[str]]:
+        """Find the unlocked texts of the sample; `labels` are the model's.
+
+        Also return notes on missing texts, on a locked part, and on changed labels.
+        """
+        join = self.of_texts_here()
+        here, n_all, n_drawn = join.gold, len(self.gold.all_probs), len(self.gold.rows)
+        moved = here.moved(join.rows)
+        n_locked, n_other = here.design.get(_LOCKED, 0), join.n_relabelled(moved)
+        notes = []
+        if self.n < n_all:
+            counts = {"n_all": n_all, "n_here": len(here), "n_drawn": n_drawn}
+            notes.append(note("fewer_rows", n=self.n, **counts))
+        if n_locked:
+            notes.append(note("locked", n=n_locked))
+        if n_other:
+            notes.append(note("relabelled", n=n_other, n_drawn=len(here)))
+        return moved.with_labels([labels[row] for row in moved.rows]), notes
+
+    def n_relabelled(self, moved: GoldSample) -> int:
+        """Count drawn texts whose model label changed since the draw."""
+        if self.labels is None or not any(label is not None for label in moved.labels):
+            return 0
+        pairs = zip(moved.rows, label_forms(moved.labels), strict=True)
+        return sum(self.labels[row] != label for row, label in pairs)
 
 
-def _check_edits(
-    gold: GoldSample, rows: SampleRows, new_rows: Sequence[int] | None
-) -> None:
-    """Refuse labels that were edited for the coded texts alone."""
-    before = gold.label_marks
-    if before is None or rows.used is None:
-        return
-    now = marks_of(rows.used)
-    coded = [
-        row
-        for row, *codes in zip(gold.rows, *gold.codes, strict=True)
-        if any(code is not None for code in codes)
-    ]
-    rate = len(coded) / max(len(gold.rows), 1)
-    check_relabelled(
-        before,
-        now if new_rows is None else now[list(new_rows)],
-        coded,
-        gold.all_probs * rate,
-    )
+def _by_id(gold: GoldSample, ids: Sequence[str]) -> list[int] | None:
+    """Return row indices matched by id; None if rows are in the order of the draw."""
+    at = {identifier: i for i, identifier in enumerate(ids)}
+    column = checks.quoted(gold.design["id"])
+    if len(at) < len(ids):
+        twice = next(same for i, same in enumerate(ids) if at[same] != i)
+        _refuse(f"column {column} has the id {checks.quoted(twice)} twice")
+    if gold.all_ids is None:  # samples of earlier versions have only the drawn ids
+        if [at.get(identifier) for identifier in _ids(gold.ids)] != gold.rows:
+            _refuse(
+                f"ids in column {column} differ from those of the sample, or are in "
+                "another order"
+            )
+        return None
+    all_ids = _ids(gold.all_ids)
+    missing = next((identifier for identifier in all_ids if identifier not in at), None)
+    if missing is not None:
+        _refuse(f"the id {checks.quoted(missing)} is not in column {column}")
+    rows = [at[identifier] for identifier in all_ids]
+    return None if rows == list(range(len(ids))) else rows
 
 
-def filtered(gold: GoldSample, rows: SampleRows) -> GoldSample:
-    """Restrict a sample to the texts that the data contain; texts are matched by id.
-
-    It stays as it is if no row is missing, or if ids are not those of different texts.
-    """
-    if gold.all_ids is None or rows.ids is None or rows.n >= len(gold.all_ids):
-        return gold
-    at = {identifier: i for i, identifier in enumerate(_ids(gold.all_ids))}
-    kept = [at.get(identifier, -1) for identifier in rows.ids]
-    if min(kept, default=-1) < 0 or len(set(kept)) < len(kept):
-        return gold
-    return gold.among(kept)
-
-
-def matched(
-    gold: GoldSample, data: SampleRows, labels: Sequence[str | None]
-) -> tuple[GoldSample, list[str]]:
-    """Find the unlocked texts of a sample in the data; `labels` are the model's.
-
-    Also return notes on missing texts, on a locked part, and on changed labels.
-    """
-    here = filtered(gold, data)
-    new_rows = current_rows(here, data)
-    notes, n_all = [], len(gold.all_probs)
-    if data.n < n_all:
-        counts = {"n": data.n, "n_all": n_all, "n_drawn": len(gold.rows)}
-        notes.append(note("fewer_rows", n_here=len(here.rows), **counts))
-    notes += locked_note(here)
-    n_other = _n_relabelled(here, data, new_rows)
-    if n_other:
-        notes.append(note("relabelled", n=n_other, n_drawn=len(here.rows)))
-    here = here.moved(new_rows)
-    return here.with_labels([labels[row] for row in here.rows]), notes
-
-
-def _n_relabelled(
-    gold: GoldSample, rows: SampleRows, new_rows: Sequence[int] | None
-) -> int:
-    """Count drawn texts whose model label changed since the draw."""
-    if rows.labels is None or not any(label is not None for label in gold.labels):
-        return 0
-    drawn = gold.rows if new_rows is None else [new_rows[i] for i in gold.rows]
-    return sum(
-        rows.labels[i] != _label_form(label)
-        for i, label in zip(drawn, gold.labels, strict=True)
+def _refuse(problem: str) -> NoReturn:
+    raise ArgumentError(
+        f"was drawn from other data: {problem}. Use the {words().frame} that "
+        f"{call('gold_sample')} got, with all its rows, and with its column of ids or of "
+        "texts",
+        argument="gold",
     )
 
 
@@ -215,7 +286,7 @@ def _cell(value: object) -> str:
     return str(value)
 
 
-def _moved(known: Mapping[str, Any], frame: Input, there: Sequence[str]) -> str:
+def _reordered(known: Mapping[str, Any], frame: Input, there: Sequence[str]) -> str:
     """Return the first column with the same values in another order, or ""."""
     hashes = column_hashes(frame, [name for name in known if name in there])
     for name, (ordered, values) in hashes.items():
@@ -224,118 +295,19 @@ def _moved(known: Mapping[str, Any], frame: Input, there: Sequence[str]) -> str:
     return ""
 
 
-def _by_id(gold: GoldSample, ids: Sequence[str]) -> list[int] | None:
-    """Return row indices matched by id; None if rows are in the order of the draw."""
-    at = {identifier: i for i, identifier in enumerate(ids)}
-    column = gold.design["id"]
-    if len(at) < len(ids):
-        twice = next(same for i, same in enumerate(ids) if at[same] != i)
-        _refuse(f"column {checks.quoted(column)} has the id {checks.quoted(twice)} twice")
-    if gold.all_ids is None:  # samples of earlier versions have only the drawn ids
-        if [at.get(identifier) for identifier in _ids(gold.ids)] != gold.rows:
-            _refuse(
-                f"ids in column {checks.quoted(column)} differ from those of the "
-                "sample, or are in "
-                "another order"
-            )
-        return None
-    all_ids = _ids(gold.all_ids)
-    missing = next((identifier for identifier in all_ids if identifier not in at), None)
-    if missing is not None:
-        _refuse(
-            f"the id {checks.quoted(missing)} is not in column {checks.quoted(column)}"
-        )
-    new_rows = [at[identifier] for identifier in all_ids]
-    return None if new_rows == list(range(len(ids))) else new_rows
-
-
-def _check_texts(
-    gold: GoldSample,
-    rows: SampleRows,
-    texts: Sequence[Any],
-    new_rows: Sequence[int] | None,
-    drawn: Sequence[int],
-) -> None:
-    pairs = zip(drawn, gold.texts, strict=True)
-    if not all((texts[i] or "") == (text or "") for i, text in pairs):
-        _refuse("texts or their order differ from the data that it was drawn from")
-    design, ids = gold.design, gold.all_ids
-    if "sha256" not in design:
-        return
-    if ids is None and design.get("id") is None:
-        ids = [str(i + 1) for i in range(rows.n)]
-    if ids is None and rows.ids is not None:
-        ids = list(rows.ids)
-    ordered = texts if new_rows is None else [texts[i] for i in new_rows]
-    if ids is not None and sha256_of(ids, ordered) != design["sha256"]:
-        _refuse("ids, texts or their order differ from the data that it was drawn from")
-
-
-def _check_labels(gold: GoldSample, rows: SampleRows, drawn: Sequence[int]) -> None:
-    """Check the order of rows by the labels of the rows, if texts are unknown."""
-    design = gold.design
-    by_id = rows.ids is not None
-    is_bare = design.get("text") is None and design.get("id") is None
-    drawn_labels = [_label_form(label) for label in gold.labels]
-    labels = rows.labels
-    if labels is None or not any(label is not None for label in drawn_labels):
-        if by_id or is_bare:
-            return
-        _refuse(f"the order of the rows cannot be verified: {_without(design)}")
-    sha256 = design.get("labels_sha256")
-    same = [labels[i] for i in drawn] == drawn_labels
-    if not by_id and sha256 is not None:
-        same = same and hash_of_labels(labels) == sha256
-    if not same:
-        _refuse(
-            "the model's labels of the drawn texts have changed, or the rows are in "
-            f"another order; {_without(design)}"
-        )
-    runs = 1 + sum(one != other for one, other in pairwise(labels))
-    if not (by_id or is_bare) and runs <= len(set(labels)):
-        _refuse(
-            "the order of rows that are sorted by label cannot be verified; "
-            f"{_without(design)}"
-        )
-
-
 def label_forms(labels: Sequence[Any]) -> list[str | None]:
-    """Normalize labels for comparison; equal texts are normalized only once."""
-    known: dict[str, str | None] = {}
-    out = []
-    for label in labels:
-        if not isinstance(label, str):
-            out.append(_label_form(label))
-            continue
-        if label not in known:
-            known[label] = _label_form(label)
-        out.append(known[label])
-    return out
-
-
-def _label_form(label: Input) -> str | None:
-    """Normalize a label to identify rows: case, whitespace and order are ignored.
+    """Normalize labels to identify rows: case, whitespace and order are ignored.
 
     None for a blank cell or no label.
     """
-    parts = labels_in(text_of(label) or "", ())
+    return [_label_form(text_of(label) or "") for label in labels]
+
+
+@lru_cache(maxsize=1 << 16)
+def _label_form(label: str) -> str | None:
+    parts = labels_in(label, ())
     forms = {form_of(part) for part in parts if not is_nothing(part)}
     return joined_labels(sorted(forms)) or None
-
-
-def _without(design: Mapping[str, Any]) -> str:
-    columns = [design[role] for role in ("id", "text") if design.get(role) is not None]
-    named = " or ".join(repr(name) for name in columns)
-    return f"the data has no column {named}" if named else "no texts or ids are known"
-
-
-def _refuse(problem: str) -> NoReturn:
-    raise ArgumentError(
-        f"was drawn from other data: {problem}. Use the {words().frame} that "
-        f"{call('gold_sample')} got, with all its rows, and with its column of ids or of "
-        "texts",
-        argument="gold",
-    )
 
 
 OTHER_PART = -1  # mark of a coded text in another part of the sample
@@ -345,11 +317,9 @@ _IMPROBABLE = math.log(1e3)  # less probable changes are no chance
 
 def marks_of(forms: Sequence[str | None]) -> Ints:
     """Return a short hash of each normalized label, int64[N]; 0 for no label."""
-    known: dict[str | None, int] = {None: 0}
-    for form in forms:
-        if form not in known:
-            known[form] = 1 + zlib.crc32(str(form).encode()) % _MARKS
-    return np.array([known[form] for form in forms], dtype=np.int64)
+    marks = {form: 1 + zlib.crc32((form or "").encode()) % _MARKS for form in set(forms)}
+    marks[None] = 0
+    return np.array([marks[form] for form in forms], dtype=np.int64)
 
 
 def check_relabelled(
@@ -413,9 +383,7 @@ def in_parts(gold: GoldSample, parts: Sequence[str]) -> GoldSample:
     marks = gold.label_marks
     if marks is not None:
         marks = marks.copy()
-        marks[[row for row, here in zip(gold.rows, is_in, strict=True) if not here]] = (
-            OTHER_PART
-        )
+        marks[np.array(gold.rows)[~is_in]] = OTHER_PART
     design = {name: value for name, value in gold.design.items() if name != SPLIT}
     design |= {"n": len(kept), "part": " and ".join(parts)}
     return replace(
@@ -438,9 +406,3 @@ def open_parts(gold: Any) -> Any:  # noqa: ANN401 - GoldSample, or what is like 
         open_sample,
         design={**open_sample.design, _LOCKED: len(gold.rows) - len(open_sample.rows)},
     )
-
-
-def locked_note(gold: GoldSample) -> list[str]:
-    """Return a note on the texts that `open_parts` left out; none without such texts."""
-    n_locked = gold.design.get(_LOCKED, 0)
-    return [note("locked", n=n_locked)] if n_locked else []

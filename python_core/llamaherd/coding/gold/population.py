@@ -12,15 +12,15 @@ import numpy as np
 
 from llamaherd.coding import frames
 from llamaherd.coding.annotation.coded import Coded
-from llamaherd.coding.annotation.label_sets import confidence_of, labels_in
+from llamaherd.coding.annotation.label_sets import confidence_of, labels_in, scale_of
 from llamaherd.coding.annotation.texts import is_blank, sha256_of
 from llamaherd.coding.codes import are_measured, form_of, numbers_of, text_of
 from llamaherd.coding.gold.joins import (
-    SampleRows,
+    Join,
     column_hashes,
+    hash_of_labels,
     label_forms,
     marks_of,
-    matched,
     note,
     open_parts,
 )
@@ -36,9 +36,6 @@ if TYPE_CHECKING:
     from llamaherd.coding.statistics.sampling import Draw, Floats, Ints
 
 
-ID = "id"  # default column of identifiers
-TEXT = "text"  # default column of texts
-LABEL = "label"  # default column of labels
 _NO_LABEL = "(none)"  # stratum of texts without a label
 
 
@@ -70,43 +67,33 @@ class Population:
         several: bool | None = None,
     ) -> Population:
         """Read data in the forms that `gold_sample` accepts."""
-        frame = data
+        frame, codebook = data, getattr(data, "codebook", None)
         if isinstance(data, Coded):
             if label is None:
                 data.check_frame()
             frame = data.frame
             text = text or data.text
             label = label or data.columns.get("label")
-            names = names or data.names
             if several is None:
-                several = getattr(data.codebook, "type", "label") == "multiple"
-        elif isinstance(data, Mapping):  # R's columns, with the codebook of the labels
-            names = names or getattr(data, "names", ())
-            names = names or getattr(getattr(data, "codebook", None), "names", ())
+                several = getattr(codebook, "type", "label") == "multiple"
+        if isinstance(data, (Coded, Mapping)):  # R's columns have their codebook
+            names = names or getattr(data, "names", ()) or getattr(codebook, "names", ())
         n_texts = frames.n_rows(frame)
         texts = _texts(frame, text, n_texts)
-        labels = _strings(frames.column(frame, label, "label")) if label else None
-        if labels and not several:
-            labels = [value if form_of(value or "") else None for value in labels]
-        there = {value for value in labels or () if value is not None}
-        if label and are_measured(frames.column(frame, label, "label")):
-            there = set()  # any number is allowed as a code
-        elif label and not several and frames.are_ordered(frame, label):
-            # Agreement on an ordinal scale depends on the order of the names.
-            names = names or frames.categories(frame, label) or ()
-        if several:
-            there = {part for value in there for part in labels_in(value, ())}
-        there |= _with_probabilities(frame, label, there)
         ids = [str(i + 1) for i in range(n_texts)]
         if id is not None:
             ids = _ids(frames.column(frame, id, "id"))
+        labels: list[str | None] = [None] * n_texts
+        there: tuple[str, ...] = ()
+        if label is not None:
+            labels, there = _labels(frame, label, several=bool(several))
         return cls(
             data=data,
             frame=frame,
             ids=ids,
             texts=texts,
-            labels=labels or [None] * n_texts,
-            names=tuple(text_of(name) or "" for name in names) or tuple(sorted(there)),
+            labels=labels,
+            names=tuple(text_of(name) or "" for name in names) or there,
             several=bool(several),
             text_column=text,
             label_column=label,
@@ -127,14 +114,10 @@ class Population:
         has_text[list(self.drawn)] = False
         return np.flatnonzero(has_text)
 
-    def marks_of_order(self) -> dict[str, Any]:
-        """Return hashes of all columns, if no id, text or label shows the order of rows.
-
-        A column with the same values in another order shows that rows were sorted.
-        """
-        if (self.text_column, self.label_column, self.id_column) != (None, None, None):
-            return {}
-        return {"columns": column_hashes(self.frame, frames.names(self.frame))}
+    def join(self, gold: GoldSample) -> Join:
+        """Join a sample to these texts."""
+        texts = None if self.text_column is None else self.texts
+        return Join.of(gold, self.frame, len(self), texts=texts, labels=self.labels)
 
     @cached_property
     def sha256(self) -> str:
@@ -154,8 +137,8 @@ class Population:
                 code="unknown_argument",
             )
         names = by_columns(by)
-        columns = [_strings(frames.column(self.frame, name, "by")) for name in names]
-        columns = columns or [self.labels]
+        columns = [frames.column(self.frame, name, "by") for name in names]
+        columns = [list(map(text_of, column)) for column in columns] or [self.labels]
         rows = list(zip(*columns, strict=True))
         return [
             " / ".join(_NO_LABEL if part is None else part or "none" for part in rows[i])
@@ -190,12 +173,32 @@ class Population:
         return np.asarray(np.minimum(numbers, 1.0))
 
     def sample(self, draw: Draw, design: dict[str, Any]) -> GoldSample:
-        """Return the sample drawn from the rows with a text."""
+        """Return the sample drawn from the rows with a text.
+
+        Hashes of all columns show that rows were sorted, if no id, text or label does.
+        """
         all_probs = np.zeros(len(self))
         all_probs[self.there] = draw.all_probs
         strata = np.full(len(self), -1, dtype=np.int64)
         strata[self.there] = draw.strata
         rows = self.there[draw.rows].tolist()
+        columns = (self.text_column, self.label_column, self.id_column)
+        is_bare = columns == (None, None, None)
+        marks = column_hashes(self.frame, frames.names(self.frame)) if is_bare else None
+        scale = scale_of(self.data, None, self.label_column)
+        facts = {
+            "kind": design["kind"],
+            "n": len(rows),
+            "N": len(self),
+            "n_missing": len(self) - len(self.there) - len(self.drawn),
+            "seed": design["seed"],
+            "sha256": self.sha256,
+            "labels_sha256": hash_of_labels(self.labels),
+            **dict(zip(("text", "label", "id"), columns, strict=True)),
+            **({} if marks is None else {"columns": marks}),
+            **({"several": True} if self.several else {}),
+            **({} if scale == "nominal" else {"scale": scale}),
+        }
         return GoldSample(
             rows=rows,
             ids=[self.ids[i] for i in rows],
@@ -204,45 +207,58 @@ class Population:
             strata=strata,
             names=self.names,
             labels=[self.labels[i] for i in rows],
-            design=design,
+            design=facts | design,
             all_ids=None if self.id_column is None else self.ids,
             label_marks=marks_of(label_forms(self.labels)),
         )
 
 
+def _labels(
+    frame: Input, label: str, *, several: bool
+) -> tuple[list[str | None], tuple[str, ...]]:
+    """Return the labels of all rows, and the labels that codes may have."""
+    cells = frames.column(frame, label, "label")
+    labels = [text_of(cell) for cell in cells]
+    if not several:
+        labels = [value if form_of(value or "") else None for value in labels]
+    there: set[str] = set()
+    if not are_measured(cells):  # else any number is allowed as a code
+        there = {value for value in labels if value is not None}
+        if not several and frames.are_ordered(frame, label):
+            # Agreement on an ordinal scale depends on the order of the names.
+            known = frames.categories(frame, label)
+            if known:
+                return labels, tuple(text_of(name) or "" for name in known)
+    if several:
+        there = {part for value in there for part in labels_in(value, ())}
+    return labels, tuple(sorted(there | _with_probabilities(frame, label, there)))
+
+
+def own_column(frame: object, role: str) -> str | None:
+    """Return the column with the name of its role, if it has labels, or only texts."""
+    if role not in frames.names(frame):
+        return None
+    cells = [cell for cell in frames.column(frame, role, role) if cell is not None]
+    has_texts = role != "text" or all(isinstance(cell, str) for cell in cells)
+    return role if cells and has_texts else None
+
+
 def own_ids(frame: object) -> str | None:
     """Return "id" if this column exists and its values are unique, else None."""
-    if ID not in frames.names(frame):
+    if "id" not in frames.names(frame):
         return None
-    values = [text_of(value) for value in frames.column(frame, ID, "id")]
-    if None not in values and len(set(values)) == len(values):
-        return ID
-    twice = Counter(values).most_common(1)[0]
+    values = [text_of(value) for value in frames.column(frame, "id", "id")]
+    twice, n = Counter(values).most_common(1)[0] if values else (None, 0)
+    if None not in values and n < 2:
+        return "id"
     problem = "has no value for some texts"
     if None not in values:
-        problem = f"has the value {twice[0]!r} {count_of(twice[1], 'time')}"
-    warn_caller(note("bad_ids", column=ID, problem=problem))
+        problem = f"has the value {twice!r} {count_of(n, 'time')}"
+    warn_caller(note("bad_ids", column="id", problem=problem))
     return None
 
 
-def own_texts(data: object) -> str | None:
-    """Return "text" if a data frame has this column with texts, else None."""
-    if isinstance(data, Coded) or TEXT not in frames.names(data):
-        return None
-    values = frames.column(data, TEXT, "text")
-    are_texts = all(value is None or isinstance(value, str) for value in values)
-    return TEXT if are_texts and any(value is not None for value in values) else None
-
-
-def own_labels(data: object) -> str | None:
-    """Return "label" if a data frame has this column with labels, else None."""
-    if LABEL not in frames.names(data):
-        return None
-    values = frames.column(data, LABEL, "label")
-    return LABEL if any(text_of(value) is not None for value in values) else None
-
-
-def _with_probabilities(frame: object, label: str | None, there: set[str]) -> set[str]:
+def _with_probabilities(frame: object, label: str, there: set[str]) -> set[str]:
     """Return the labels whose probabilities are in columns of the data.
 
     People may give a label that the model never gave; only its column of probabilities
@@ -250,7 +266,7 @@ def _with_probabilities(frame: object, label: str | None, there: set[str]) -> se
     prefix of the column "label". The columns are used only if every label that
     occurs has such a column.
     """
-    if label is None or not there:
+    if not there:
         return set()
     prefix = f"{label.removesuffix('label')}p_" if label.endswith("label") else "p_"
     labels = {
@@ -273,10 +289,6 @@ def _texts(frame: object, text: str | None, n_texts: int) -> list[str | None]:
                 place=(i,),
             )
     return values
-
-
-def _strings(values: Sequence[Any]) -> list[str | None]:
-    return [text_of(value) for value in values]
 
 
 def _ids(values: Sequence[Any]) -> list[str]:
@@ -332,20 +344,27 @@ def match_sample(
         coded = {"label": list(coded)}
     design = gold.design if isinstance(gold, GoldSample) else {}
     frame = coded.frame if isinstance(coded, Coded) else coded
-    there = frames.names(frame)
-    text = text or (design.get("text") if design.get("text") in there else None)
-    identifier = design.get("id") if design.get("id") in there else None
+    known = known_columns(design, frame)
     if label is None and frame is coded:
         label = design.get("label") or "label"
-    names = gold.names if isinstance(gold, GoldSample) else ()
     texts = Population.of(
-        coded, text=text, label=label, id=identifier, names=names, several=several
+        coded,
+        text=text or known.get("text"),
+        label=label,
+        id=known.get("id"),
+        names=gold.names if isinstance(gold, GoldSample) else (),
+        several=several,
     )
     if not isinstance(gold, GoldSample):
         return texts, gold, []
-    known = texts.texts if texts.text_column is not None else None
-    data = SampleRows.of(gold, frame, len(texts), texts=known, labels=texts.labels)
-    return texts, *matched(gold, data, texts.labels)
+    return texts, *texts.join(gold).matched(texts.labels)
+
+
+def known_columns(design: Mapping[str, Any], frame: object) -> dict[str, str]:
+    """Return the columns of a design that the data have, by role."""
+    there = frames.names(frame)
+    roles = ("text", "label", "id")
+    return {role: design[role] for role in roles if design.get(role) in there}
 
 
 def codes_and_probs(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -28,11 +28,8 @@ if TYPE_CHECKING:
 
 # Columns of the CSV that contain no codes.
 OURS = ("id", "text", "model_label", "inclusion_prob")
-_FLAGS = ("blind", "shuffle", "bom", "overwrite", "uncoded", "spreadsheet")
 SPLIT = "split"  # key of the record of a split in the design
 PART = "part"  # additional column of a sample that was split
-# Fields of a design that are recorded for each draw.
-WAVE_FIELDS = ("kind", "n", "seed", "by", "strata", "drawn", "allocation", "floor")
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -105,9 +102,8 @@ class GoldSample:
         if known is not None:
             return [dict(draw) for draw in known]
         design = self.design
-        settings = {name: design[name] for name in WAVE_FIELDS if name in design}
         n_texts = design.get("N", len(self.all_probs)) - design.get("n_missing", 0)
-        return [{"wave": 1, **settings, "N": n_texts, "n_coded": 0}]
+        return [{"wave": 1, **waves.draw_record(design), "N": n_texts, "n_coded": 0}]
 
     @property
     def several(self) -> bool:
@@ -133,25 +129,18 @@ class GoldSample:
         """
         if new_rows is None:
             return self
-        probs, strata = np.empty_like(self.all_probs), np.empty_like(self.strata)
-        probs[list(new_rows)], strata[list(new_rows)] = self.all_probs, self.strata
-        marks = self.label_marks
-        if marks is not None:
-            marks = marks[np.argsort(new_rows)]
+        old_rows = np.argsort(new_rows)
         return replace(
             self,
             rows=[int(new_rows[row]) for row in self.rows],
-            all_probs=probs,
-            strata=strata,
-            all_ids=None,
-            label_marks=marks,
+            **self._of_texts(old_rows),
             waves=tuple(wave.moved(np.array(new_rows)) for wave in self.waves),
         )
 
     def with_labels(self, labels: Sequence[str | None]) -> GoldSample:
         """Return the sample with labels of the model, unless the draw recorded labels.
 
-        Response rates are compared between these labels, see `codes.response_of`.
+        Response rates are compared between these labels, see `codes.codes_of_sample`.
         """
         if any(label is not None for label in self.labels):
             return self
@@ -177,20 +166,25 @@ class GoldSample:
         new_rows[list(kept)] = np.arange(len(kept))
         at = [i for i, row in enumerate(self.rows) if new_rows[row] >= 0]
         hashes = {"sha256", "labels_sha256"}
-        design = {
-            name: value for name, value in self.design.items() if name not in hashes
-        }
+        facts = self.design.items()
         return replace(
             self,
-            all_probs=self.all_probs[list(kept)],
-            strata=self.strata[list(kept)],
-            all_ids=None,
-            label_marks=None if self.label_marks is None else self.label_marks[kept],
             waves=tuple(w.among(np.array(kept), new_rows) for w in self.waves),
             outside=self._outside(set(at)),
-            design=design,
+            design={name: value for name, value in facts if name not in hashes},
+            **self._of_texts(np.array(kept)),
             **self.texts_at(at, [int(new_rows[self.rows[i]]) for i in at]),
         )
+
+    def _of_texts(self, rows: Ints) -> dict[str, Any]:
+        """Return the fields of the N texts, for some of them in another order."""
+        marks = self.label_marks
+        return {
+            "all_probs": self.all_probs[rows],
+            "strata": self.strata[rows],
+            "label_marks": None if marks is None else marks[rows],
+            "all_ids": None,
+        }
 
     def _outside(self, kept: set[int]) -> Outside | None:
         """Return the coded texts other than those at the indices `kept`."""
@@ -329,8 +323,9 @@ class GoldSample:
             OSError: The file cannot be written.
         """
         checks.choice("delimiter", delimiter, forms.DELIMITERS)
-        flags = (blind, shuffle, bom, overwrite, uncoded, spreadsheet)
-        for name, flag in zip(_FLAGS, flags, strict=True):
+        flags = {"blind": blind, "shuffle": shuffle, "bom": bom, "overwrite": overwrite}
+        flags |= {"uncoded": uncoded, "spreadsheet": spreadsheet}
+        for name, flag in flags.items():
             checks.flag(name, flag)
         check_kind(checks.path("path", path), ".csv")
         names = self.coders or ["code"]
@@ -349,24 +344,26 @@ class GoldSample:
         order = np.arange(len(self))
         if shuffle:
             order = np.random.default_rng(self.design["seed"]).permutation(len(self))
-        columns: dict[str, Sequence[str | None]] = {"id": self.ids, "text": self.texts}
+        columns: dict[str, Sequence[Any]] = {"id": self.ids, "text": self.texts}
         if not blind:
-            columns["model_label"] = list(map(self.word_of, self.labels))
-            columns["inclusion_prob"] = list(map(repr, self.probs.tolist()))
-            columns |= {} if self.parts is None else {PART: self.parts}
+            columns |= self._of_model(list(map(repr, self.probs.tolist())))
         for name in names:
             columns[name] = list(map(self.word_of, known.get(name, [None] * len(self))))
         table = list(zip(*columns.values(), strict=True))
-        cells = [[cell or "" for cell in row] for row in table]
         done = [uncoded and code is not None for code in self.gold]
-        rows = [list(columns), *(cells[i] for i in order.tolist() if not done[i])]
-        content = forms.csv_bytes(rows, bom, delimiter, spreadsheet=spreadsheet)
-        there = Path(path)
-        design = self.to_json().encode()
-        check_free(there, content, overwrite=overwrite)
-        check_free(sidecar(path), design, overwrite=overwrite)
-        write_whole(there, content, argument="path")
-        write_whole(sidecar(path), design, argument="path")
+        rows = [[cell or "" for cell in table[i]] for i in order.tolist() if not done[i]]
+        content = forms.csv_bytes([list(columns), *rows], bom, delimiter, spreadsheet)
+        files = {Path(path): content, sidecar(path): self.to_json().encode()}
+        for file, content in files.items():
+            check_free(file, content, overwrite=overwrite)
+        for file, content in files.items():
+            write_whole(file, content, argument="path")
+
+    def _of_model(self, probs: Sequence[str] | Floats) -> dict[str, Any]:
+        """Return the columns that coders should not see."""
+        parts = {} if self.parts is None else {PART: self.parts}
+        labels = list(map(self.word_of, self.labels))
+        return {"model_label": labels, "inclusion_prob": probs, **parts}
 
     def word_of(self, code: str | None) -> str | None:
         """Return a code for tables: a word, not "", if none of the labels applies.
@@ -388,21 +385,14 @@ class GoldSample:
         """
         import pandas as pd  # noqa: PLC0415 - optional
 
-        columns: dict[str, object] = {
-            "row": self.rows,
-            "id": self.ids,
-            "text": self.texts,
-            "model_label": list(map(self.word_of, self.labels)),
-            "inclusion_prob": self.probs,
-            **({} if self.parts is None else {PART: self.parts}),
-        }
+        texts = {"row": self.rows, "id": self.ids, "text": self.texts}
         codes = [list(map(self.word_of, column)) for column in self.codes]
-        return pd.DataFrame({**columns, **dict(zip(self.coders, codes, strict=True))})
+        by_coder = dict(zip(self.coders, codes, strict=True))
+        return pd.DataFrame({**texts, **self._of_model(self.probs), **by_coder})
 
     def to_json(self) -> str:
         """Return the sample as JSON, which `from_json` reads; floats are exact."""
-        names = [attribute.name for attribute in fields(self)]
-        return forms.json_of({name: getattr(self, name) for name in names})
+        return forms.json_of(self)
 
     @classmethod
     def from_json(cls, text: str) -> GoldSample:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+from collections import Counter
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -202,11 +203,6 @@ class _Sheet:
         self._first_row = first_row
         self._sample = sample
         self._reader = CodeReader(sample.names, several=sample.several)
-        self._index_of = {
-            identifier.strip(): i for i, identifier in enumerate(sample.ids)
-        }
-        self._numbers = _by_number(self._index_of)
-        self._is_escaped = False
         lines = _without_empty_ends(name, lines, first_row)
         header = _header(lines[0])
         columns = [
@@ -221,20 +217,26 @@ class _Sheet:
                 code="unknown_columns",
                 form="{problem}",
             )
-        cells = [dict(zip(header, line, strict=True)) for line in lines[1:]]
-        ids = [row.get("id", "").strip() for row in cells]
-        self._is_escaped = any(self._place(identifier) is None for identifier in ids)
+        rows = {
+            number: dict(zip(header, line, strict=True))
+            for number, line in enumerate(lines[1:], start=first_row)
+            if any(map(str.strip, line))  # programs append blank rows
+        }
+        cells = {column: [row[column] for row in rows.values()] for column in columns}
+        self.notes: list[str] = []  # columns without codes
         if coders is None:
-            columns = _begun(forms.without_notes(columns), cells)
-        # columns without codes
-        self.notes = self._notes(columns, cells) if coders is None else []
+            columns = forms.without_notes(columns)
+            begun = [column for column in columns if any(map(str.strip, cells[column]))]
+            columns = begun or columns
+            notes = [name for name in columns if self._reader.are_notes(cells[name])]
+            self.notes = notes if len(notes) < len(columns) else []
         chosen = _chosen(name, coders or columns, columns)
         self.codes: dict[str, list[str | None]] = {
             coder: [None] * len(sample) for coder in chosen if coder not in self.notes
         }
-        for number, row in enumerate(cells, start=first_row):
-            if any(map(str.strip, row.values())):  # programs append blank rows
-                self._read(number, row)
+        places = _places([row["id"].strip() for row in rows.values()], sample.ids)
+        for (number, row), i in zip(rows.items(), places, strict=True):
+            self._read(number, row, i)
 
     def rename(self, coder: str) -> None:
         """Give the sheet's codes the name of their coder, unless it is ""."""
@@ -245,24 +247,11 @@ class _Sheet:
                 for column, codes in self.codes.items()
             }
 
-    def _notes(
-        self, columns: Sequence[str], cells: Sequence[Mapping[str, str]]
-    ) -> list[str]:
-        """Return columns without any label; an empty list if no column has a label."""
-        notes = [
-            name
-            for name in columns
-            if self._reader.are_notes([row.get(name, "") for row in cells])
-        ]
-        return notes if len(notes) < len(columns) else []
-
-    def _read(self, number: int, cells: Mapping[str, str]) -> None:
-        """Read one row: its id, codes and problems."""
-        identifier = cells.get("id", "").strip()
+    def _read(self, number: int, cells: Mapping[str, str], i: int | None) -> None:
+        """Read the codes of text i in one row, and the row's problems."""
         where, at = f"{self.name}, row {number}", number - self._first_row
-        i = self._place(identifier)
         if i is None:
-            quoted = checks.quoted(identifier)
+            quoted = checks.quoted(cells["id"].strip())
             problem = f"{where}: id {quoted} is not in the sample"
             self.problems.append(_Problem(problem, (at, "id")))
             return
@@ -275,18 +264,31 @@ class _Sheet:
         changed = _changed(cells, self._sample, i)
         self.problems += [_Problem(f"{where}: {what}", (at,)) for what in changed]
         for coder, codes in self.codes.items():
-            codes[i], problem = self._reader.read(cells.get(coder, ""))
+            codes[i], problem = self._reader.read(cells[coder])
             if problem:
                 text = f"{where}, column {coder}: {problem}"
                 self.problems.append(_Problem(text, (at, coder)))
 
-    def _place(self, identifier: str) -> int | None:
-        """Return the index of a text by its id, which a spreadsheet's form may escape."""
-        if self._is_escaped:
-            without = self._index_of.get(forms.unescaped(identifier))
-            if without is not None:
-                return without
-        return self._index_of.get(identifier, self._numbers.get(_number(identifier)))
+
+def _places(cells: Sequence[str], ids: Sequence[str]) -> list[int | None]:
+    """Return the index of the text of each id; None for an unknown id.
+
+    Spreadsheets write 25 for 025 or 25.0, and may show the escape of a cell.
+    """
+    at = {identifier.strip(): i for i, identifier in enumerate(ids)}
+    numbers = {identifier: _number(identifier) for identifier in at}
+    n_alike = Counter(numbers.values())
+    by_number = {
+        number: at[identifier]
+        for identifier, number in numbers.items()
+        if math.isfinite(number) and n_alike[number] == 1
+    }
+    places = [at.get(cell, by_number.get(_number(cell))) for cell in cells]
+    if None not in places:
+        return places
+    return [
+        at.get(forms.unescaped(cell), i) for cell, i in zip(cells, places, strict=True)
+    ]
 
 
 def _without_empty_ends(
@@ -308,21 +310,6 @@ def _without_empty_ends(
                 form="{problem}",
             )
     return [[*line[:n], *[""] * (n - len(line))] for line in lines]
-
-
-def _begun(columns: Sequence[str], cells: Sequence[Mapping[str, str]]) -> list[str]:
-    """Return the columns that have content; all columns if none has content."""
-    begun = [name for name in columns if any(row.get(name, "").strip() for row in cells)]
-    return begun or list(columns)
-
-
-def _by_number(index_of: Mapping[str, int]) -> dict[float, int]:
-    """Return indices by numeric id, because spreadsheets write 25 for 025 or 25.0."""
-    indices: dict[float, list[int]] = {}
-    for identifier, i in index_of.items():
-        if math.isfinite(number := _number(identifier)):
-            indices.setdefault(number, []).append(i)
-    return {number: same[0] for number, same in indices.items() if len(same) == 1}
 
 
 def _header(cells: Sequence[str]) -> list[str]:
@@ -349,32 +336,24 @@ def _chosen(sheet: str, coders: Sequence[str], columns: Sequence[str]) -> list[s
 def _changed(cells: Mapping[str, str], sample: GoldSample, i: int) -> list[str]:
     """Return messages about cells of a text that differ from the sample."""
     problems = []
-    text, prob = sample.texts[i], float(sample.probs[i])
-    if text is not None and not _same_text(cells.get("text", text), text):
+    text, label, prob = sample.texts[i], sample.labels[i], float(sample.probs[i])
+    readings = {name: (cell, forms.unescaped(cell)) for name, cell in cells.items()}
+    if text is not None and not any(
+        forms.same_text(reading, text) for reading in readings.get("text", (text,))
+    ):
         problems.append("text is not the one that was drawn: sort whole rows only")
-    label = sample.labels[i]
     # Files of older versions have an empty cell if no label applies.
     label_forms = {form_of(label or ""), form_of(sample.word_of(label) or "")}
-    cell = cells.get("model_label")
-    if cell is not None and label_forms.isdisjoint(map(form_of, _readings(cell))):
+    there = readings.get("model_label", (label or "",))
+    if label_forms.isdisjoint(map(form_of, there)):
         problems.append("model_label is not the one that the model gave")
-    if "inclusion_prob" in cells and not math.isclose(
-        _number(cells["inclusion_prob"]), prob, rel_tol=_ROUNDED
-    ):
+    cell = cells.get("inclusion_prob", str(prob))
+    if not math.isclose(_number(cell), prob, rel_tol=_ROUNDED):
         problems.append(
             f"inclusion_prob must be {prob!r}, with which the text was drawn, not "
-            f"{checks.quoted(cells['inclusion_prob'])}"
+            f"{checks.quoted(cell)}"
         )
     return problems
-
-
-def _readings(cell: str) -> tuple[str, str]:
-    """Return a cell as it is, and without the apostrophe of a spreadsheet's form."""
-    return cell, forms.unescaped(cell)
-
-
-def _same_text(cell: str, text: str) -> bool:
-    return any(forms.same_text(reading, text) for reading in _readings(cell))
 
 
 def _number(cell: str) -> float:

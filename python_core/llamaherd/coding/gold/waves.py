@@ -29,7 +29,7 @@ about each text, in a sequence.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -38,10 +38,13 @@ from llamaherd.coding.statistics.dsl import Outside, join_outside
 from llamaherd.engine.core.errors import ArgumentError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from llamaherd.coding.statistics.ratings import Flags
     from llamaherd.coding.statistics.sampling import Floats, Ints
+
+# Fields of a design that are recorded for each draw.
+WAVE_FIELDS = ("kind", "n", "seed", "by", "strata", "drawn", "allocation", "floor")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -73,9 +76,13 @@ class Wave:
 
     def moved(self, new_rows: Ints) -> Wave:
         """Return the wave for data in another order; see `GoldSample.moved`."""
-        probs, strata = np.empty_like(self.probs), np.empty_like(self.strata)
-        probs[new_rows], strata[new_rows] = self.probs, self.strata
-        return replace(self, rows=new_rows[self.rows], probs=probs, strata=strata)
+        old_rows = np.argsort(new_rows)
+        return replace(
+            self,
+            rows=new_rows[self.rows],
+            probs=self.probs[old_rows],
+            strata=self.strata[old_rows],
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -128,35 +135,32 @@ def combine(waves: Sequence[Wave]) -> Combined:
     """Return the texts of all waves with their weights."""
     of = shares([wave.n for wave in waves], waves[0].n_left)
     later = np.concatenate([np.cumsum(of[::-1])[::-1][1:], [0.0]])
-    rows, scale, weights, left, strata = [], [], [], [], []
-    outside: list[Outside | None] = []
-    first = 0
+    draws, outside = [], []
+    first = 0  # number of the wave's first stratum
     none = np.ones(len(waves[0].probs))
     for t, wave in enumerate(waves):
-        probs = wave.probs[wave.rows]
-        rows.append(wave.rows)
-        scale.append(of[t] / probs)
-        weights.append(of[t] / probs + later[t])
-        left.append(1 - probs)
-        strata.append(wave.strata[wave.rows] + first)
-        highest_stratum = int(wave.strata.max(initial=-1))
+        probs, strata = wave.probs[wave.rows], wave.strata[wave.rows] + first
+        scale = of[t] / probs
+        draws.append([wave.rows, strata, scale + later[t], scale, 1 - probs])
+        highest = wave.strata.max(initial=-1)
         if wave.outside is not None:
             gone = wave.outside
-            outside.append(Outside(strata=gone.strata + first, left=gone.left))
-            highest_stratum = max(highest_stratum, int(gone.strata.max()))
-        first += highest_stratum + 1
+            outside.append(replace(gone, strata=gone.strata + first))
+            highest = max(highest, gone.strata.max())
+        first += int(highest) + 1
         none *= 1 - wave.probs
-    order = np.argsort(np.concatenate(rows), kind="stable")
-    drawn = np.concatenate(rows)[order]
+    columns = [np.concatenate(column) for column in zip(*draws, strict=True)]
+    order = np.argsort(columns[0], kind="stable")
+    rows, strata, weights, scale, left = (column[order] for column in columns)
     all_probs = 1 - none
-    all_probs[drawn] = 1 / np.maximum(np.concatenate(weights)[order], 1.0)
+    all_probs[rows] = 1 / np.maximum(weights, 1.0)
     return Combined(
-        rows=drawn,
-        weights=np.concatenate(weights)[order],
-        scale=np.concatenate(scale)[order],
-        left=np.concatenate(left)[order],
-        strata=np.concatenate(strata)[order].astype(np.int64),
-        all_probs=np.asarray(all_probs),
+        rows=rows,
+        weights=weights,
+        scale=scale,
+        left=left,
+        strata=strata,
+        all_probs=all_probs,
         outside=join_outside(outside),
     )
 
@@ -165,3 +169,8 @@ def with_codes(waves: Sequence[Wave], is_coded: Flags) -> tuple[Wave, ...]:
     """Return the waves up to the last wave that has a code; all waves if none has."""
     known = [t for t, wave in enumerate(waves) if is_coded[wave.rows].any()]
     return tuple(waves[: known[-1] + 1]) if known else tuple(waves)
+
+
+def draw_record(design: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the fields of a design that are recorded for each draw."""
+    return {name: design[name] for name in WAVE_FIELDS if name in design}

@@ -20,7 +20,7 @@ from llamaherd.coding.annotation.record import model_record
 from llamaherd.coding.annotation.settings import journal_path
 from llamaherd.coding.annotation.texts import checked_texts, same_rows
 from llamaherd.coding.gold.forms import listed_ids
-from llamaherd.coding.gold.joins import SampleRows, current_rows
+from llamaherd.coding.gold.joins import Join
 from llamaherd.coding.selection.comparison import (
     CodebookComparison,
     ComparedCandidate,
@@ -385,8 +385,7 @@ def _check_data(data: Any, gold: GoldSample, text: str | None) -> None:  # noqa:
             "must name the column of texts", argument="text", code="missing"
         )
     texts = checked_texts(frames.column(frame, name, "text"), name)
-    rows = SampleRows.of(gold, frame, len(texts), texts=texts, labels=None)
-    current_rows(gold, rows)
+    _ = Join.of(gold, frame, len(texts), texts=texts).rows  # checks the texts
 
 
 def journal_of(journal: object, gold: GoldSample) -> str | None:

@@ -19,7 +19,7 @@ from llamaherd.coding.codes import (
 )
 from llamaherd.coding.gold.codes import Codes, codes_of_sample, texts_with_code
 from llamaherd.coding.gold.forms import sets_of
-from llamaherd.coding.gold.joins import SampleRows, matched, open_parts
+from llamaherd.coding.gold.joins import Join, open_parts
 from llamaherd.coding.gold.sample import GoldSample
 from llamaherd.coding.statistics.ratings import as_list
 from llamaherd.engine.core import checks
@@ -207,8 +207,8 @@ def codes_of(gold: Input, truth: Input, coded: Input, answers: ModelLabels) -> C
         frame, labels = getattr(coded, "frame", coded), answers.labels
         gold = open_parts(gold)
         gold = gold.coded_waves() if gold.waves else gold
-        data = SampleRows.of(gold, frame, n, texts=answers.texts, labels=labels)
-        return _of_sample(*matched(gold, data, list(map(text_of, labels))))
+        join = Join.of(gold, frame, n, texts=answers.texts, labels=labels)
+        return _of_sample(*join.matched(list(map(text_of, labels))))
     frames.check_index(gold, getattr(coded, "frame", coded), "gold")
     if gold is None:
         names = [truth] if isinstance(truth, str) else _list_of("truth", truth)

@@ -9,7 +9,7 @@ from typing import Any
 import llamaherd as lh
 import numpy as np
 import pytest
-from llamaherd.coding.gold.codes import response_of
+from llamaherd.coding.gold.codes import codes_of_sample
 
 N, N_DRAWN = 1000, 200
 
@@ -173,8 +173,7 @@ def test_labels_of_few_texts_and_many_labels_are_no_evidence() -> None:
         drawn = lh.gold_sample(data, N_DRAWN, text="text", label="label", seed=seed)
         lost = set(np.random.default_rng(seed).choice(N_DRAWN, 10, replace=False))
         codes = [None if i in lost else labels[row] for i, row in enumerate(drawn.rows)]
-        coded = np.array([i for i, code in enumerate(codes) if code is not None])
-        n_noticed += response_of(drawn, coded).is_by_label
+        n_noticed += codes_of_sample(drawn.with_codes(codes)).is_by_label
     assert n_noticed <= 3
 
 
@@ -183,8 +182,11 @@ def test_the_label_with_the_most_unusual_rate_is_named_first() -> None:
     labels = [names[i % 10] for i in range(N)]
     data = {"text": [f"text {i}" for i in range(N)], "label": labels}
     drawn = lh.gold_sample(data, N_DRAWN, text="text", label="label", seed=1)
-    kept = [i for i, row in enumerate(drawn.rows) if labels[row] != "rare" or i % 5 == 0]
-    found = response_of(drawn, np.array(kept))
+    codes = [
+        labels[row] if labels[row] != "rare" or i % 5 == 0 else None
+        for i, row in enumerate(drawn.rows)
+    ]
+    found = codes_of_sample(drawn.with_codes(codes))
     assert found.is_by_label
     assert "not at random: " in found.notes[0]
     assert "'rare'" in found.notes[0].split("not at random: ")[1].split(", ")[0]
