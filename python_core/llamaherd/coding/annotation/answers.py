@@ -97,27 +97,24 @@ class Answers:
 _OF_ROWS = tuple(field.name for field in fields(Answers) if field.name != "best")
 
 
-def answers_of_classes(results: ClassifyResults, n_asked: int) -> Answers:
+def answers_of_classes(
+    results: ClassifyResults, n_asked: int, *, is_several: bool
+) -> Answers:
     """Build answers from a classification call with `n_asked` prompts per text."""
-    errors = _with_probabilities(results)
-    thoughts = None
+    errors, thoughts = _with_probabilities(results), None
+    groups = _groups(len(errors), n_asked)
     if results.thoughts is not None:
-        thoughts = _in_groups(list(map(joined_thoughts, results.thoughts)), n_asked)
-    if n_asked == 1:
-        return Answers(
-            errors=errors,
-            probs=results.probs,
-            coverage=results.coverage,
-            between=results.between,
-            thoughts=thoughts,
-        )
-    n = len(errors) // n_asked
-    between = results.between
+        thoughts = _joined(list(map(joined_thoughts, results.thoughts)), groups)
+
+    def of_labels(values: Floats) -> Floats:
+        """Return the values of "yes" for each label, with several labels per text."""
+        return values[:, 0].reshape(len(groups), n_asked) if is_several else values
+
     return Answers(
-        errors=[_first(errors[i * n_asked : (i + 1) * n_asked]) for i in range(n)],
-        probs=results.probs[:, 0].reshape(n, n_asked),
-        coverage=results.coverage.reshape(n, n_asked).mean(axis=1),
-        between=None if between is None else between[:, 0].reshape(n, n_asked),
+        errors=_first_errors(errors, groups),
+        probs=of_labels(results.probs),
+        coverage=results.coverage.reshape(len(groups), n_asked).mean(axis=1),
+        between=None if results.between is None else of_labels(results.between),
         thoughts=thoughts,
     )
 
@@ -143,10 +140,23 @@ def _with_probabilities(results: ClassifyResults) -> list[str | None]:
     ]
 
 
-def _in_groups(thoughts: Sequence[Thought | None], size: int) -> list[Thought | None]:
-    """Join the thoughts of each group of answers."""
-    groups = [thoughts[i : i + size] for i in range(0, len(thoughts), size)]
-    return [joined_thoughts([t for t in group if t is not None]) for group in groups]
+def _groups(n: int, size: int) -> list[slice]:
+    """Return the prompts of each text, if each has `size` of them."""
+    return [slice(start, start + size) for start in range(0, n, size)]
+
+
+def _first_errors(
+    errors: Sequence[str | None], groups: Sequence[slice]
+) -> list[str | None]:
+    """Return the first error of each group, or None."""
+    return [next((e for e in errors[g] if e is not None), None) for g in groups]
+
+
+def _joined(
+    thoughts: Sequence[Thought | None], groups: Sequence[slice]
+) -> list[Thought | None]:
+    """Join the thoughts of each group."""
+    return [joined_thoughts([t for t in thoughts[g] if t is not None]) for g in groups]
 
 
 def answers_of_texts(
@@ -156,8 +166,8 @@ def answers_of_texts(
     answers = _of_texts(results, codebook, offsets)
     if results.has_thoughts:
         thoughts = list(map(thought_of, results))
-        size = len(thoughts) // max(1, len(answers))
-        answers.thoughts = _in_groups(thoughts, max(1, size))
+        size = max(1, len(thoughts) // max(1, len(answers)))
+        answers.thoughts = _joined(thoughts, _groups(len(thoughts), size))
     return answers
 
 
@@ -179,18 +189,13 @@ def _of_texts(results: Results, codebook: Codebook, offsets: Sequence[int]) -> A
             errors[i] = Failure(incomplete, "cut_off")
     if not codebook.kind.is_several:
         return Answers(errors=errors, values=list(texts))
-    k, yes = len(codebook.names), codebook.fixed["yes"]
-    n = len(texts) // k
-    values = [
-        [name for j, name in enumerate(codebook.names) if texts[i * k + j] == yes]
-        for i in range(n)
+    names, yes = codebook.names, codebook.fixed["yes"]
+    groups = _groups(len(texts), len(names))
+    values: list[Any] = [
+        [name for name, text in zip(names, texts[group], strict=True) if text == yes]
+        for group in groups
     ]
-    first = [_first(errors[i * k : (i + 1) * k]) for i in range(n)]
-    return Answers(errors=first, values=list(values))
-
-
-def _first(errors: Sequence[str | None]) -> str | None:
-    return next((error for error in errors if error is not None), None)
+    return Answers(errors=_first_errors(errors, groups), values=values)
 
 
 def answers_of_split(
@@ -201,12 +206,11 @@ def answers_of_split(
         return answers
     ends = np.cumsum(n_parts).tolist()
     pieces = [slice(end - n, end) for n, end in zip(n_parts, ends, strict=True)]
-    errors = [_first(answers.errors[piece]) for piece in pieces]
+    errors = _first_errors(answers.errors, pieces)
     failed = [error is not None for error in errors]
     combined = Answers(errors=errors)
     if answers.thoughts is not None:
-        of_texts = [filter(None, answers.thoughts[piece]) for piece in pieces]
-        combined.thoughts = [joined_thoughts(list(thoughts)) for thoughts in of_texts]
+        combined.thoughts = _joined(answers.thoughts, pieces)
     if answers.probs is None:
         of_parts = [(answers.values or [])[piece] for piece in pieces]
         combine = _all_passages if split == "all" else _most_frequent

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict, replace
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -24,6 +24,7 @@ from llamaherd.coding.annotation.answers import (
     answers_of_texts,
     no_answers,
 )
+from llamaherd.coding.annotation.call_sequence import Block
 from llamaherd.coding.annotation.columns import CodedRows, as_results
 from llamaherd.coding.annotation.prompts import frame_of
 from llamaherd.coding.annotation.steps import MODEL, Step
@@ -34,25 +35,20 @@ from llamaherd.engine.core.thinking import Thinking
 from llamaherd.engine.native.shim import derive_seed
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from llamaherd.calls.asks.calibration import Calibration
     from llamaherd.calls.asks.keywords import SamplingSettings
     from llamaherd.calls.journal.journal import Journal
     from llamaherd.calls.run.host import Host
     from llamaherd.calls.run.hosted import HostedCall
-    from llamaherd.calls.run.job import Job
     from llamaherd.coding.annotation.answers import Answers
     from llamaherd.coding.annotation.call_sequence import CallSequence
     from llamaherd.coding.annotation.settings import CodingWork
     from llamaherd.coding.annotation.texts import Integers
+    from llamaherd.engine.core.results import Result
 
-# Number of prompts in a block; preparing them takes about a second. The next block is
-# prepared while a block runs, and starts when the running block has ended. If blocks
-# overlapped, rounding errors in the results would depend on timing. Overlap would only
-# fill the slots that are empty at the end of a block, which saves less than 1% of the
-# time.
-BLOCK = 2048
+BLOCK = 2048  # prompts that are prepared at once, which takes about a second
 # Content-free texts, from Zhao et al. 2021 (arXiv 2102.09690).
 CONTENT_FREE = ("N/A", "[MASK]", "")
 # Default number of tokens of a part. The cost of attention grows with the square of a
@@ -69,14 +65,6 @@ class Part(NamedTuple):
 
     text: str
     start: int  # position in the whole text
-
-
-class _Block(NamedTuple):
-    """Block of texts that one call processes."""
-
-    start: int  # position of the first text in its step
-    parts: list[list[Part]]
-    call: HostedCall[Any]
 
 
 class ModelStep(Step):
@@ -124,7 +112,7 @@ class ModelStep(Step):
 
     def check(self) -> None:
         """Raise an error for invalid settings or labels before anything runs."""
-        self._prepared([], None)
+        self._prepared([], self._options(), None)
         if not isinstance(self._context, Elsewhere):
             notice_thinking(self._context.model, PromptOptions(**self._rendering))
 
@@ -132,14 +120,16 @@ class ModelStep(Step):
         """Fit the calibration, run the blocks and let the model quote."""
         is_asked = self._work.settings.calibrate == "contextual"
         if is_asked and self.calibration is None and self.texts:
-            block = self._block(CONTENT_FREE)
-            results = self._calls.results(self._started(block.call, 0))
+            job = self._calls.start(self._labelling(CONTENT_FREE), 0)
+            results = self._calls.results(job)
             self._calls.raise_error()
             if self._calls.is_over:
                 return
             self.calibration = calibrate_contextual(results)
-        self._run_blocks()
-        self._run_quotes()
+        self._calls.run_blocks(self._blocks())
+        if self.answers.quotes is not None:
+            self._calls.run_blocks(self._blocks_of_quotes(self.answers.quotes))
+            self._calls.expect(0)
 
     @property
     def judged(self) -> Answers:
@@ -160,83 +150,73 @@ class ModelStep(Step):
         is_any = any(label is not None for label in results.labels)
         return calibrate_batch(results) if is_any else None
 
-    def _run_blocks(self) -> None:
+    def _blocks(self) -> Iterator[Block]:
+        """Prepare blocks of texts, which the model labels."""
         size = max(1, BLOCK // self.n_a_text)
-        running: tuple[_Block, Job[Any]] | None = None
         for start in range(0, len(self.texts), size):
-            if self._calls.is_over:
-                break
-            try:
-                block = self._block(self.texts[start : start + size], start)
-            except BaseException:
-                if running is not None:
-                    running[1].cancel()
-                    self._store(*running)
-                raise
-            if running is not None:
-                self._store(*running)
-            running = block, self._started(block.call, len(block.parts) * self.n_a_text)
-        if running is not None:
-            self._store(*running)
+            parts = list(map(self._parts, self.texts[start : start + size]))
+            sent = [part.text for parts_of_text in parts for part in parts_of_text]
+            store = partial(self._store, start, parts)
+            yield Block(self._labelling(sent), len(parts) * self.n_a_text, store)
 
-    def _block(self, texts: Sequence[str], start: int = 0) -> _Block:
-        """Prepare a block of texts."""
-        parts = [self._parts(text) for text in texts]
-        sent = [part.text for text_parts in parts for part in text_parts]
-        return _Block(start, parts, self._call(sent))
-
-    def _started(self, call: HostedCall[Any], n_prompts: int) -> Job[Any]:
-        return self._calls.start(call, n_prompts)
-
-    def _store(self, block: _Block, job: Job[Any]) -> None:
-        """Wait for the running block and store its answers."""
-        results = self._calls.results(job)
-        try:
-            answers = self._answers_of(results, block.parts)
-        except Exception:
-            self._calls.raise_error()  # its results were not converted
-            raise
-        self.put(block.start, answers)
+    def _store(self, start: int, parts: Sequence[Sequence[Part]], results: Any) -> None:  # noqa: ANN401 - of calls of both kinds
+        answers = self._answers_of(results, parts)
+        self.put(start, answers)
         if self._work.settings.on_error == "return":
             self._calls.fail(next(filter(is_failure, answers.errors), None))
 
-    def _run_quotes(self) -> None:
-        """Let the model quote support for its labels, with `evidence`."""
-        if self.answers.quotes is None:
-            return
+    def _blocks_of_quotes(self, quotes: list[Quoted | None]) -> Iterator[Block]:
+        """Prepare blocks of labelled texts, of which the model quotes support."""
         names, best = self._work.codebook.names, self.answers.best
         labels = CodedRows(self.judged, self._work.codebook).labels
         labelled = [(i, label) for i, label in enumerate(labels) if label is not None]
         self._calls.expect(len(labelled))
         for start in range(0, len(labelled), BLOCK):
-            if self._calls.is_over:
-                break
-            block = labelled[start : start + BLOCK]
-            parts = [
-                self._parts(self.texts[i])[
-                    0 if best is None else int(best[i, names.index(label)])
-                ]
-                for i, label in block
-            ]
-            call = self._quoting(
-                [part.text for part in parts], [label for _, label in block]
+            parts: dict[int, Part] = {}  # by text, the part that supports its label most
+            for i, label in labelled[start : start + BLOCK]:
+                at = 0 if best is None else int(best[i, names.index(label)])
+                parts[i] = self._parts(self.texts[i])[at]
+            texts = [part.text for part in parts.values()]
+            call = self._quoting(texts, [labels[i] for i in parts])
+            yield Block(call, len(parts), partial(self._store_quotes, quotes, parts))
+
+    def _store_quotes(
+        self,
+        quotes: list[Quoted | None],
+        parts: Mapping[int, Part],
+        results: Iterable[Result],
+    ) -> None:
+        for (i, part), result in zip(parts.items(), results, strict=True):
+            if isinstance(result.parsed, Quoted):
+                quotes[i] = shifted(result.parsed, part.start)
+            elif result.error is not None and not is_cancelled(result.error):
+                self.unquoted.append(result.error)
+
+    def _prepared(
+        self,
+        prompts: list[str],
+        options: ClassifyOptions | GenerateOptions,
+        journal: Journal | None,
+    ) -> HostedCall[Any]:
+        """Prepare a call with these prompts."""
+        places = list(map(place_of, prompts)) if self._work.is_piece else None
+        if isinstance(options, ClassifyOptions):
+            return prepare_classify(
+                self._context, prompts, options, journal=journal, places=places
             )
-            results = self._calls.results(self._started(call, len(block)))
-            for (i, _), part, result in zip(block, parts, results, strict=True):
-                if isinstance(result.parsed, Quoted):
-                    self.answers.quotes[i] = shifted(result.parsed, part.start)
-                elif result.error is not None and not is_cancelled(result.error):
-                    self.unquoted.append(result.error)
-        self._calls.expect(0)
+        return prepare_generate(
+            self._context, prompts, options, journal=journal, places=places
+        )
 
-    def _call(self, texts: Sequence[str]) -> HostedCall[Any]:
+    def _labelling(self, texts: Sequence[str]) -> HostedCall[Any]:
         """Prepare the call that labels these texts or parts of texts."""
-        prompts = self.around.prompts(texts)
-        call = self._prepared(prompts, self._calls.journal, texts)
+        prompts, options = self.around.prompts(texts), self._options(texts)
         self._n_asked += len(prompts)
-        return call
+        return self._prepared(prompts, options, self._calls.journal)
 
-    def _quoting(self, texts: Sequence[str], labels: Sequence[str]) -> HostedCall[Any]:
+    def _quoting(
+        self, texts: Sequence[str], labels: Sequence[str | None]
+    ) -> HostedCall[Any]:
         """Prepare the call that quotes the passages that support the labels of texts."""
         settings, fixed = self._work.settings, self._work.codebook.fixed
         rule = QuoteRule() if settings.evidence is None else settings.evidence
@@ -260,11 +240,8 @@ class ModelStep(Step):
             show_schema=False,
             **{**self._rendering, "thinking": False if settings.thinks else None},
         )
-        places = list(map(place_of, prompts)) if self._work.is_piece else None
         self._n_asked += len(prompts)
-        return prepare_generate(
-            self._context, prompts, options, journal=self._calls.journal, places=places
-        )
+        return self._prepared(prompts, options, self._calls.journal)
 
     def _answers_of(
         self,
@@ -274,7 +251,8 @@ class ModelStep(Step):
         """Convert the results of a call to answers per text, from the parts of each."""
         codebook, settings = self._work.codebook, self._work.settings
         if settings.method == "classify":
-            answers = answers_of_classes(results, self.n_a_text)
+            is_several = codebook.kind.is_several
+            answers = answers_of_classes(results, self.n_a_text, is_several=is_several)
         else:
             starts = [part.start for parts_of_text in parts for part in parts_of_text]
             answers = answers_of_texts(results, codebook, starts)
@@ -296,16 +274,14 @@ class ModelStep(Step):
             return parts[:1]
         return parts[-1:] if settings.split == "last" else parts
 
-    def _prepared(
-        self, prompts: list[str], journal: Journal | None, texts: Sequence[str] = ()
-    ) -> HostedCall[Any]:
+    def _options(self, texts: Sequence[str] = ()) -> ClassifyOptions | GenerateOptions:
+        """Return the options of a call that labels these texts."""
         settings, codebook = self._work.settings, self._work.codebook
         fixed = codebook.fixed
         is_several = codebook.kind.is_several
         choices = [fixed["yes"], fixed["no"]] if is_several else list(codebook.names)
-        places = list(map(place_of, prompts)) if self._work.is_piece else None
         if settings.method == "classify":
-            options = ClassifyOptions(
+            return ClassifyOptions(
                 labels=choices,
                 normalize=settings.normalize,
                 pmi_prompt=self.around.before.rstrip(" ") + self.around.after[0],
@@ -314,33 +290,24 @@ class ModelStep(Step):
                 seed=self._seed(),
                 **self._rendering,
             )
-            return prepare_classify(
-                self._context, prompts, options, journal=journal, places=places
-            )
-        sampling_settings: SamplingSettings = {
+        sampling: SamplingSettings = {
             "temperature": settings.temperature,
             "seed": self._seed(),
         }
         if codebook.kind.is_generated:
             schema = codebook.written_schema
-            sampling_settings["schema"] = schema
+            sampling["schema"] = schema
             if texts and text_has_quotes(schema):
                 quoted: Any = list(texts)  # one for each prompt
-                sampling_settings["quote_from"] = quoted
-            sampling_settings["max_tokens"] = settings.max_tokens
+                sampling["quote_from"] = quoted
+            sampling["max_tokens"] = settings.max_tokens
         else:
-            sampling_settings["choices"] = choices
-        return prepare_generate(
-            self._context,
-            prompts,
-            GenerateOptions(
-                sampling=sampling_settings,
-                on_error=settings.on_error,
-                show_schema=False,  # the codebook's prompt describes the fields
-                **self._rendering,
-            ),
-            journal=journal,
-            places=places,
+            sampling["choices"] = choices
+        return GenerateOptions(
+            sampling=sampling,
+            on_error=settings.on_error,
+            show_schema=False,  # the codebook's prompt describes the fields
+            **self._rendering,
         )
 
     @property
@@ -371,7 +338,7 @@ class ModelStep(Step):
             answer += settings.max_tokens + _LABEL
         if isinstance(settings.thinking, Thinking):
             answer += settings.thinking.budget + len(settings.thinking.message) + _MARKERS
-        around = self._prepared(self.around.prompts([""])[:1], None)
+        around = self._prepared(self.around.prompts([""])[:1], self._options(), None)
         n_around = around.progress.n_prompt_tokens_total
         return max(1, room - n_around - answer - _SLACK)
 

@@ -72,6 +72,20 @@ def test_says_what_classify_parallel_says(context: lh.Context, make: Any) -> Non
     assert note.startswith("Note: Median coverage is")  # the model is random
 
 
+@pytest.mark.parametrize("method", ["classify", "generate"])
+def test_a_codebook_of_several_labels_may_have_one(
+    context: lh.Context, method: Any
+) -> None:
+    book = lh.Codebook("Which?", ["a"], type="multiple")
+    coded = lh.annotate(DATA, "text", book, context, method=method)
+    assert coded.errors == [None] * 6
+    assert coded.labels[1] is None
+    assert (coded.probs is None) is (method == "generate")
+    if coded.probs is not None:
+        assert coded.probs.shape == (6, 1)
+        assert coded.labels[0] == ("a" if coded.probs[0, 0] > 0.5 else "")
+
+
 def test_frames_of_pandas_keep_their_index_and_get_categories(
     context: lh.Context,
 ) -> None:
@@ -277,19 +291,19 @@ def test_ctrl_c_keeps_what_is_done(
     monkeypatch.setattr(model_step, "BLOCK", 1)
     data = {"text": [f"Text {i}." for i in range(200)]}
 
-    prepared = ModelStep._block
+    prepared = ModelStep._labelling
 
-    def hold(step: ModelStep, texts: Sequence[str], start: int) -> object:
+    def hold(step: ModelStep, texts: Sequence[str]) -> object:
         calls = step._calls
         if calls.progress.n_done >= 3:  # otherwise all texts may end before the report
             wait_until(lambda: calls.is_over)
-        return prepared(step, texts, start)
+        return prepared(step, texts)
 
     def stop(progress: lh.types.Progress) -> None:
         if progress.n_done >= 3:
             raise KeyboardInterrupt
 
-    monkeypatch.setattr(ModelStep, "_block", hold)
+    monkeypatch.setattr(ModelStep, "_labelling", hold)
     with pytest.raises(lh.Interrupted) as interrupted:
         lh.annotate(data, "text", TOPICS, context, progress=stop)
     coded = interrupted.value.results
