@@ -317,7 +317,7 @@ def json_of(sample: Any) -> str:  # noqa: ANN401 - a GoldSample, which imports t
 
 
 def fields_of(text: str) -> dict[str, Any]:
-    """Return the fields of the `GoldSample` that `text_of` stored."""
+    """Return the fields of the `GoldSample` that `json_of` stored."""
     try:
         stored = json.loads(text)
         sample = {
@@ -326,14 +326,16 @@ def fields_of(text: str) -> dict[str, Any]:
             if name not in _OPTIONAL or stored.get(name) is not None
         }
         checksum, form = stored["probs_sha256"], stored["llamaherd_gold"]
+        is_whole = _is_whole(sample)
+        drawn = waves.combine(sample["waves"]) if sample.get("waves") else None
     except DAMAGED as error:
         raise ArgumentError("is not a stored gold sample", argument="text") from error
     if form != _FORMAT:
         raise ArgumentError(
             f"is a gold sample of another format, {form!r}", argument="text"
         )
-    is_other = bool(sample.get("waves")) and not np.allclose(
-        waves.combine(sample["waves"]).all_probs, sample["all_probs"], rtol=1e-9, atol=0
+    is_other = drawn is not None and not np.allclose(
+        drawn.all_probs, sample["all_probs"], rtol=1e-9, atol=0
     )
     if is_other or checksum != _probs_sha256(sample["all_probs"]):
         raise ArgumentError(
@@ -343,7 +345,29 @@ def fields_of(text: str) -> dict[str, Any]:
             code="changed",
             form="{name}: {problem}",
         )
+    if not is_whole:
+        raise ArgumentError(
+            "is a gold sample of which a part was removed or changed: use the sample as "
+            "it was drawn",
+            argument="text",
+            code="changed",
+        )
     return sample
+
+
+def _is_whole(sample: Mapping[str, Any]) -> bool:
+    """Return True if all columns have a value for each text, and rows are texts."""
+    rows, n_texts = sample["rows"], len(sample["all_probs"])
+    of_drawn = [sample["ids"], sample["texts"], sample["labels"], *sample["codes"]]
+    optional = [sample[name] for name in ("all_ids", "label_marks") if name in sample]
+    return (
+        {*map(len, of_drawn)} == {len(rows)} == {len({*rows})}
+        and {*map(len, [sample["strata"], *optional])} == {n_texts}
+        and all(0 <= row < n_texts for row in rows)
+        and len(sample["coders"]) == len(sample["codes"])
+        and bool((sample["strata"] >= -1).all())
+        and "kind" in sample["design"]
+    )
 
 
 def _stored(value: Any) -> Any:  # noqa: ANN401 - of any field

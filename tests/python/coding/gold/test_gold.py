@@ -327,6 +327,34 @@ def test_it_is_stored_exactly() -> None:
         lh.GoldSample.from_json(json.dumps(stored))
 
 
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"rows": [999] * 20},
+        {"rows": [0] * 20},
+        {"ids": ["1"]},
+        {"texts": []},
+        {"labels": []},
+        {"strata": [0]},
+        {"strata": [-9] * 60},
+        {"codes": [["yes"]]},
+        {"coders": []},
+        {"design": {}},
+        {"all_ids": ["1"]},
+        {"label_marks": [1]},
+        {"rows": "abc"},
+        {"waves": [{"rows": [999], "probs": [1], "strata": [0], "n": 1, "n_left": 2}]},
+    ],
+    ids=lambda changes: f"{next(iter(changes))} {str(changes)[-9:-2]}",
+)
+def test_a_sample_of_which_a_part_is_lost_is_refused(changes: dict[str, Any]) -> None:
+    stored = json.loads(sample().with_codes(["yes"] * 20).to_json())
+    match = "not a stored gold sample|of which a part was removed or changed"
+    with pytest.raises(lh.ArgumentError, match=match) as caught:
+        lh.GoldSample.from_json(json.dumps(stored | changes))
+    assert caught.value.argument == "text"
+
+
 @pytest.mark.parametrize("cell", NASTY)
 def test_no_cell_is_a_formula_and_all_come_back(cell: str) -> None:
     assert forms.unescaped(forms.escaped(cell)) == cell

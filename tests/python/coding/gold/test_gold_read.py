@@ -356,6 +356,14 @@ def test_errors_of_a_sheet_have_their_place(tmp_path: Path) -> None:
     assert (caught.value.argument, caught.value.code) == ("path", "not_unicode")
 
 
+def test_a_blank_row_of_a_data_frame_does_not_change_ids() -> None:
+    """Ids were then read without the apostrophe that a spreadsheet may show."""
+    data = {"id": ["'-5", "-5", "c"], "text": ["a", "b", "c"], "label": ["x", "y", "x"]}
+    gold = lh.gold_sample(data, 3, seed=1)
+    sheet = {"id": [*gold.ids, None], "ann": ["x", "y", "x", None]}
+    assert lh.read_gold(sheet, gold, coders=["ann"]).codes == [["x", "y", "x"]]
+
+
 @pytest.mark.parametrize("form", ["{:.0f}", "{:.1f}"])
 def test_ids_that_a_spreadsheet_took_for_numbers(tmp_path: Path, form: str) -> None:
     data = {
