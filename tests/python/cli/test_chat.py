@@ -11,12 +11,12 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import ExitStack, closing
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 import tiny_models
-from llamaherd.cli import main
 from llamaherd.cli.console import Printer
 from llamaherd.engine.core.outcome import TextPiece
 from waiting import HANGS_S, wait_until
@@ -24,6 +24,7 @@ from waiting import HANGS_S, wait_until
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from commands import Commands
 
 TEMPLATE = (
     "{% for m in messages %}<{{ m.role }}>{{ m.content }}\n{% endfor %}"
@@ -36,21 +37,18 @@ fcntl.ioctl(0, termios.TIOCSCTTY, 0)
 os.execv(sys.executable, [sys.executable, "-m", "llamaherd.cli", *sys.argv[1:]])
 """
 ENDLESS = ["--max-tokens", "5000", "--set", "ignore_eos=true"]
+CUT_OFF = "(cut off after 4 tokens)"
 
 
 class Terminal:
-    """A terminal with `llamaherd chat`."""
+    """A terminal with a program."""
 
-    def __init__(self, *arguments: str) -> None:
+    def __init__(self, *command: str, **options: Any) -> None:
         self._own, other = pty.openpty()
         self.shown = ""
+        streams = dict.fromkeys(("stdin", "stdout", "stderr"), other)
         self.process = subprocess.Popen(
-            [sys.executable, "-c", LAUNCH, "chat", *arguments],
-            stdin=other,
-            stdout=other,
-            stderr=other,
-            start_new_session=True,
-            env={**os.environ, "TERM": "xterm", "NO_COLOR": ""},
+            command, start_new_session=True, **streams, **options
         )
         os.close(other)
 
@@ -59,11 +57,19 @@ class Terminal:
         self.process.wait()
         os.close(self._own)
 
-    def type(self, text: str) -> None:
+    def type(self, text: str, expected: str = "") -> None:
+        """Type a text, and wait for an output."""
         os.write(self._own, text.encode())
+        self.wait_for(expected)
 
-    def wait_for(self, text: str, seconds: float = HANGS_S) -> str:
-        """Read output until a text is shown; return the output before it."""
+    def ask(self, *lines: tuple[str, str]) -> None:
+        """Type each line behind a prompt, and wait for an output."""
+        for line, expected in lines:
+            self.wait_for("> ")
+            self.type(f"{line}\n", expected)
+
+    def wait_for(self, text: str, seconds: float = HANGS_S) -> None:
+        """Read output until a text is shown."""
         limit = time.monotonic() + seconds
         while text not in self.shown:
             assert time.monotonic() < limit, self.shown
@@ -75,8 +81,7 @@ class Terminal:
                     new = b""
                 assert new, self.shown
                 self.shown += new.decode("utf-8", "replace")
-        before, _, self.shown = self.shown.partition(text)
-        return before
+        _, _, self.shown = self.shown.partition(text) if text else ("", "", self.shown)
 
     def wait_for_prompt(self) -> None:
         """Wait until a prompt is shown and the process waits for input.
@@ -104,51 +109,48 @@ def tiny(tmp_path: Path) -> str:
 
 
 @pytest.fixture
-def terminals() -> Iterator[list[Terminal]]:
-    opened: list[Terminal] = []
-    yield opened
-    for each in opened:
-        each.close()
+def chatting() -> Iterator[Callable[..., Terminal]]:
+    """Return a function that starts `llamaherd chat` with arguments on a terminal."""
+    environment = {**os.environ, "TERM": "xterm", "NO_COLOR": ""}
+    command = [sys.executable, "-c", LAUNCH, "chat"]
+    with ExitStack() as opened:
+        yield lambda *arguments: opened.enter_context(
+            closing(Terminal(*command, *map(str, arguments), env=environment))
+        )
 
 
 @pytest.mark.long(reason="a process for each case")
 @pytest.mark.parametrize("name", ["SIGINT", "SIGTERM"])
 def test_ctrl_c_ends_the_answer_and_sigterm_the_command(
-    smollm2_path: Path, terminals: list[Terminal], name: str
+    smollm2_path: Path, chatting: Callable[..., Terminal], name: str
 ) -> None:
-    terminals.append(Terminal(str(smollm2_path), *ENDLESS))
-    (terminal,) = terminals
-    terminal.wait_for("> ")
-    terminal.type("Name a river.\n")
-    terminal.wait_for("Name a river.\r\n")
+    terminal = chatting(smollm2_path, *ENDLESS)
+    terminal.ask(("Name a river.", "Name a river.\r\n"))
     terminal.wait_for(" ")  # pieces of the answer
     if name == "SIGTERM":
         terminal.process.send_signal(signal.SIGTERM)
         assert terminal.ended() == 143
         return
-    terminal.type("\x03")
-    terminal.wait_for("(interrupted; the text so far is kept)")
+    terminal.type("\x03", "(interrupted; the text so far is kept)")
     terminal.wait_for_prompt()
     terminal.type("\x03")
     assert terminal.ended() == -signal.SIGINT
 
 
-def test_commands(tiny: str, tmp_path: Path, terminals: list[Terminal]) -> None:
-    saved = tmp_path / "saved.json"
-    twice, deep = tmp_path / "twice.json", tmp_path / "deep.json"
+def test_commands(tiny: str, tmp_path: Path, chatting: Callable[..., Terminal]) -> None:
+    saved, twice, deep = (tmp_path / f"{x}.json" for x in ("saved", "twice", "deep"))
     twice.write_text('[{"role": "user", "role": "user", "content": "a"}]')
     deep.write_text("[" * 100_000)
-    arguments = [tiny, "--max-tokens", "4", "--set", "ignore_eos=true", "--system", "S"]
-    terminals.append(Terminal(*arguments))
-    (terminal,) = terminals
-    for line, shown in (
+    flags = ["--max-tokens", "4", "--set", "ignore_eos=true", "--system", "S"]
+    terminal = chatting(tiny, *flags)
+    terminal.ask(
         ("/nothing", "There is no command /nothing."),
         ("/help", "A line that ends with"),
         ("/undo", "the conversation has no question yet"),
-        ("One", "(cut off after 4 tokens)"),
-        ("Two\\\nlines", "(cut off after 4 tokens)"),
-        (" /Three", "(cut off after 4 tokens)"),
-        ("/retry", "(cut off after 4 tokens)"),
+        ("One", CUT_OFF),
+        ("Two\\\nlines", CUT_OFF),
+        (" /Three", CUT_OFF),
+        ("/retry", CUT_OFF),
         ("/undo", "Dropped: /Three"),
         ("/forget", "Dropped 2 messages."),
         ("/forget x", "/forget needs a number"),
@@ -160,10 +162,7 @@ def test_commands(tiny: str, tmp_path: Path, terminals: list[Terminal]) -> None:
         ("/save", "needs the name of a file"),
         (f"/save {saved}", "Wrote "),
         (f"/save {saved}", "Wrote "),
-    ):
-        terminal.wait_for("> ")
-        terminal.type(f"{line}\n")
-        terminal.wait_for(shown)
+    )
     terminal.wait_for("> ")
     terminal.type("\x04")
     assert terminal.ended() == 0
@@ -171,52 +170,34 @@ def test_commands(tiny: str, tmp_path: Path, terminals: list[Terminal]) -> None:
     assert system == {"role": "system", "content": "T"}
     assert question == {"role": "user", "content": "Two\nlines"}
     assert answer["role"] == "assistant"
-
-    terminals.append(Terminal(tiny, "--continue", str(saved)))
-    again = terminals[1]
-    again.wait_for("> ")
-    again.type("/undo\n")
-    again.wait_for("Dropped: Two")
-    again.wait_for("> ")
-    again.type("/quit\n")
+    again = chatting(tiny, "--continue", saved)
+    again.ask(("/undo", "Dropped: Two"), ("/quit", ""))
     assert again.ended() == 0
 
 
 @pytest.mark.long(reason="a process for each case")
 def test_a_full_context_names_the_command_that_makes_room(
-    tiny: str, terminals: list[Terminal]
+    tiny: str, chatting: Callable[..., Terminal]
 ) -> None:
     flags = ["--max-tokens", "100", "--set", "ignore_eos=true", "--n-ctx", "256"]
-    terminals.append(Terminal(tiny, *flags))
-    (terminal,) = terminals
-    for shown in ("(cut off after 100 tokens)", "/forget 1 drops the oldest questions"):
-        terminal.wait_for("> ")
-        terminal.type(f"{'a' * 60}\n")
-        terminal.wait_for(shown)
-    for line, shown in (
+    chatting(tiny, *flags).ask(
+        ("a" * 60, "(cut off after 100 tokens)"),
+        ("a" * 60, "/forget 1 drops the oldest questions"),
         ("/forget 1", "Dropped 2 messages."),
         ("a" * 60, "(cut off after 100 tokens)"),
-    ):
-        terminal.wait_for("> ")
-        terminal.type(f"{line}\n")
-        terminal.wait_for(shown)
+    )
 
 
 def piped(tiny: str, lines: str, *flags: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "llamaherd.cli", "chat", tiny, *flags]
     return subprocess.run(
-        [sys.executable, "-m", "llamaherd.cli", "chat", tiny, *flags],
-        input=lines,
-        capture_output=True,
-        text=True,
-        check=False,
+        command, input=lines, capture_output=True, text=True, check=False
     )
 
 
 def test_without_a_terminal_each_line_is_a_question(tiny: str) -> None:
-    flags = ["--set", 'choices=["yes", "no"]']
-    done = piped(tiny, "One\n\n/undo\n", *flags)
-    assert done.returncode == 0
-    assert done.stderr == ""
+    done = piped(tiny, "One\n\n/undo\n", "--set", 'choices=["yes", "no"]')
+    assert (done.returncode, done.stderr) == (0, "")
     answers = done.stdout.splitlines()
     assert len(answers) == 2  # without a terminal, a slash begins no command
     assert set(answers) <= {"yes", "no"}
@@ -229,42 +210,27 @@ def test_without_a_terminal_failures_are_counted(tiny: str) -> None:
     assert done.stdout.count("\n") >= 1
 
 
-@pytest.mark.parametrize(
-    ("flags", "shown"),
-    [
-        (["--set", "top_p=7"], "llamaherd: --set top_p must be between 0 and 1"),
-        (["--set", "tempature=1"], "did you mean 'temperature'"),
-        (["--thinking", "much"], "is neither a number nor on or off"),
-        (["--continue", "no.json"], "no.json"),
-        (["--set", "x"], "is not KEY=VALUE"),
-    ],
-)
-def test_wrong_flags_are_refused(
-    tiny: str, flags: list[str], shown: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert main(["chat", tiny, *flags]) == 2
-    assert shown in capsys.readouterr().err
+TWICE = '[{"role": "user", "content": "a", "content": "b"}]'
 
 
 @pytest.mark.parametrize(
-    ("text", "shown"),
+    ("flags", "content", "told"),
     [
-        ('[{"role": "user", "content": "a", "content": "b"}]', 'the key "content" twice'),
-        ("[" * 100_000, "dup.json has no conversation"),
-        ("Hello", "dup.json has no conversation"),
+        ("--set top_p=7", "", "llamaherd: --set top_p must be between 0 and 1"),
+        ("--set tempature=1", "", "did you mean 'temperature'"),
+        ("--thinking much", "", "is neither a number nor on or off"),
+        ("--set x", "", "is not KEY=VALUE"),
+        ("--continue no.json", "", "no.json"),
+        ("--continue dup.json", TWICE, 'the key "content" twice'),
+        ("--continue dup.json", "[" * 100_000, "dup.json has no conversation"),
+        ("--continue dup.json", "Hello", "dup.json has no conversation"),
     ],
 )
-def test_a_file_without_a_conversation_is_refused(
-    tiny: str,
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
-    text: str,
-    shown: str,
+def test_wrong_flags_and_files_are_refused(
+    cli: Commands, tiny: str, flags: str, content: str, told: str
 ) -> None:
-    path = tmp_path / "dup.json"
-    path.write_text(text)
-    assert main(["chat", tiny, "--continue", str(path)]) == 2
-    assert shown in capsys.readouterr().err
+    Path("dup.json").write_text(content)
+    cli(f"chat {tiny} {flags}", status=2, told=told)
 
 
 class Said:
@@ -298,56 +264,31 @@ def test_thoughts_are_dimmed_on_a_terminal_alone(
     assert capsys.readouterr().out == shown
 
 
-PROMPT = "ready> "
 PROGRAM = Path(sys.executable).parent
 
 
-@pytest.fixture
-def typed(tmp_path: Path) -> Iterator[Callable[[str, str], None]]:
-    """Return a function that types keys in bash, and waits for an output."""
-    ours, theirs = pty.openpty()
+@pytest.mark.skipif(shutil.which("bash") is None, reason="there is no bash")
+@pytest.mark.long(reason="a process for each case")
+def test_bash_completes_commands_options_and_files(tmp_path: Path) -> None:
+    (tmp_path / "my-model.gguf").touch()
     environment = {
         "PATH": f"{PROGRAM}{os.pathsep}{os.environ['PATH']}",
-        "PS1": PROMPT,
+        "PS1": "ready> ",
         "TERM": "dumb",
         "HOME": str(tmp_path),
         "INPUTRC": os.devnull,
     }
     command = ["bash", "--norc", "--noprofile", "-i"]
-    streams = dict.fromkeys(("stdin", "stdout", "stderr"), theirs)
-    shell = subprocess.Popen(
-        command, cwd=tmp_path, env=environment, start_new_session=True, **streams
-    )
-
-    def type_(keys: str, expected: str) -> None:
-        os.write(ours, keys.encode())
-        seen = ""
-        while expected not in seen:
-            assert select.select([ours], [], [], HANGS_S)[0], seen
-            seen += os.read(ours, 4096).decode(errors="replace")
-
-    try:
-        yield type_
-    finally:
-        shell.kill()
-        shell.wait()
-        os.close(ours)
-        os.close(theirs)
-
-
-@pytest.mark.skipif(shutil.which("bash") is None, reason="there is no bash")
-@pytest.mark.long(reason="a process for each case")
-def test_bash_completes_commands_options_and_files(
-    typed: Callable[[str, str], None], tmp_path: Path
-) -> None:
-    (tmp_path / "my-model.gguf").touch()
-    source = 'eval "$(_LLAMAHERD_COMPLETE=bash_source llamaherd)"; echo do"ne"\n'
-    typed(source, "done")
-    typed("llamaherd doc\t", "llamaherd doctor ")
-    typed("\x15llamaherd models dow\t", "llamaherd models download ")
-    typed("\x15llamaherd serve --api-\t", "llamaherd serve --api-key ")
-    typed("\x15llamaherd serve my\t", "llamaherd serve my-model.gguf ")
-    typed("\x15llamaherd annotate texts.csv --model my\t", "--model my-model.gguf ")
+    with closing(Terminal(*command, cwd=tmp_path, env=environment)) as shell:
+        source = 'eval "$(_LLAMAHERD_COMPLETE=bash_source llamaherd)"; echo do"ne"\n'
+        shell.type(source, "done")
+        shell.type("llamaherd doc\t", "llamaherd doctor ")
+        shell.type("\x15llamaherd models dow\t", "llamaherd models download ")
+        shell.type("\x15llamaherd serve --api-\t", "llamaherd serve --api-key ")
+        shell.type("\x15llamaherd serve my\t", "llamaherd serve my-model.gguf ")
+        shell.type(
+            "\x15llamaherd annotate texts.csv --model my\t", "--model my-model.gguf "
+        )
 
 
 @pytest.mark.more(reason="a process for each case", cases=1)
