@@ -44,8 +44,8 @@ class Commands:
         self._capture.readouterr()
         assert main(self.words(line, *more)) == status
         out, err = self._capture.readouterr()
-        assert err == "" if told == "" else (told or "") in err
-        assert shown in out
+        assert err == "" if told == "" else (told or "") in err, err
+        assert shown in out, out
         return Printed(out, err)
 
     def words(self, line: str, *more: object) -> list[str]:
