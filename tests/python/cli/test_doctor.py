@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import llamaherd as lh
 import pytest
-from llamaherd.cli import doctor, main, tiny_run
+from llamaherd.cli import doctor, tiny_run
 from llamaherd.cli.doctor import Finding, look_at
 from llamaherd.cli.tiny_run import write_tiny_model
 from llamaherd.engine.hub.profile import Gpu
@@ -23,6 +23,8 @@ from llamaherd.optimize.report import FileRow, OptimizeReport
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from commands import Commands
 
 
 @pytest.fixture
@@ -43,20 +45,12 @@ def test_the_tiny_model_is_one(tmp_path: Path) -> None:
     assert a.tokens != b.tokens  # noise that depends on the prompt
 
 
-def test_a_machine_that_works_is_told_so(
-    cache: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert main(["doctor"]) == 0
-    seen = capsys.readouterr()
-    assert seen.err == ""
-    lines = seen.out.splitlines()
+def test_a_machine_that_works_is_told_so(cache: Path, cli: Commands) -> None:
+    same = "run         a tiny model with random weights gave the same answers"
+    lines = cli("doctor", told="", shown=f"ok      {same}").out.splitlines()
     assert all(len(line) <= 80 or "/" in line for line in lines)  # paths are longer
     heads = [line.split()[1] for line in lines if not line.startswith(" ")]
     assert heads == list(doctor.CHECKUPS)
-    assert (
-        "ok      run         a tiny model with random weights gave the same answers"
-        in seen.out
-    )
     assert not cache.exists()  # the checks do not create the folder
 
 
@@ -85,7 +79,7 @@ def test_what_r_lacks_is_told_with_what_to_do(
 
 
 def test_the_exit_status_and_the_json_tell(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    monkeypatch: pytest.MonkeyPatch, cli: Commands
 ) -> None:
     def of(state: doctor.State) -> Callable[[], Finding]:
         return lambda: Finding(topic="x", state=state, text="text", advice="do it")
@@ -96,16 +90,13 @@ def test_the_exit_status_and_the_json_tell(
     topics = {"a": of("ok"), "b": of("warning"), "c": broken}
     monkeypatch.setattr(doctor, "CHECKUPS", topics)
     monkeypatch.setattr("llamaherd.cli.doctor.CHECKUPS", topics)
-    assert main(["doctor", "--json"]) == 0
-    found = json.loads(capsys.readouterr().out)
+    found = json.loads(cli("doctor --json").out)
     assert found["ok"] is True
     assert [x["state"] for x in found["findings"]] == ["ok", "warning", "warning"]
     assert "no such thing" in found["findings"][2]["text"]
     topics["d"] = of("error")
-    assert main(["doctor", "--json"]) == 1
-    assert json.loads(capsys.readouterr().out)["ok"] is False
-    assert main(["doctor"]) == 1
-    assert "-> do it" in capsys.readouterr().out
+    assert json.loads(cli("doctor --json", status=1).out)["ok"] is False
+    cli("doctor", status=1, shown="-> do it")
 
 
 def test_a_run_that_dies_is_an_error_with_its_reason(
@@ -201,17 +192,11 @@ def test_libllama_says_what_it_was_compiled_for() -> None:
     assert abi.compiled_for(Path("/nowhere")) == frozenset()
 
 
-TINY = ["--n-prompt", "16", "--n-answer", "4"]
+BENCH = "bench MODEL --n-prompt 16 --n-answer 4"
 
 
-def test_bench_measures_each_number_of_prompts(
-    tiny_path: Callable[[str], Path], capsys: pytest.CaptureFixture[str]
-) -> None:
-    model = str(tiny_path("llama"))
-    assert main(["bench", model, "--n-seq-max", "1,3", *TINY, "--json"]) == 0
-    seen = capsys.readouterr()
-    assert seen.err == ""
-    found = json.loads(seen.out)
+def test_bench_measures_each_number_of_prompts(cli: Commands) -> None:
+    found = json.loads(cli(f"{BENCH} --n-seq-max 1,3 --json", told="").out)
     assert found["model"] == "llama.gguf"
     assert [row["n_seq_max"] for row in found["rows"]] == [1, 3]
     for row in found["rows"]:
@@ -220,20 +205,14 @@ def test_bench_measures_each_number_of_prompts(
         assert row["n_prefill_tokens"] == 16 * n  # no result existed before
         assert row["n_decode_tokens"] == 3 * n  # the prompt's batch has the first
         assert row["prompts_per_s"] == pytest.approx(n / row["wall_s"])
-    assert main(["bench", model, "--n-seq-max", "2", *TINY]) == 0
-    lines = capsys.readouterr().out.splitlines()
+    lines = cli(f"{BENCH} --n-seq-max 2").out.splitlines()
     assert len(lines) == 4
     assert lines[3].split()[0] == "2"
 
 
-def test_bench_stops_when_its_time_is_up(
-    tiny_path: Callable[[str], Path], capsys: pytest.CaptureFixture[str]
-) -> None:
-    arguments = ["--n-seq-max", "1,2,4", *TINY, "--seconds", "0", "--json"]
-    assert main(["bench", str(tiny_path("llama")), *arguments]) == 0
-    seen = capsys.readouterr()
+def test_bench_stops_when_its_time_is_up(cli: Commands) -> None:
+    seen = cli(f"{BENCH} --n-seq-max 1,2,4 --seconds 0 --json", told="2, 4")
     assert len(json.loads(seen.out)["rows"]) == 1
-    assert "2, 4" in seen.err
 
 
 def test_throughput_refuses_more_than_the_model_takes(
@@ -246,7 +225,7 @@ def test_throughput_refuses_more_than_the_model_takes(
 
 
 def test_optimize_hands_its_options_on(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    cli: Commands, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     seen: dict[str, Any] = {}
 
@@ -262,14 +241,12 @@ def test_optimize_hands_its_options_on(
         )
 
     monkeypatch.setattr("llamaherd.cli.speed.model_optimize", model_optimize)
-    (tmp_path / "m.gguf").write_bytes(b"GGUF")
-    (tmp_path / "text").write_text("Añ")
-    model = ["optimize", str(tmp_path / "m.gguf")]
-    more = ["--type", "q8_0", "--max-kl", "0.05", "--text", str(tmp_path / "text")]
-    assert main([*model, *more]) == 0
-    assert "Kept the original" in capsys.readouterr().out
+    Path("m.gguf").write_bytes(b"GGUF")
+    Path("text").write_text("Añ")
+    full = "optimize m.gguf --type q8_0 --max-kl 0.05 --text text"
+    cli(full, shown="Kept the original")
     assert seen == {
-        "path": tmp_path / "m.gguf",
+        "path": Path("m.gguf"),
         "out": None,
         "types": ["Q8_0"],
         "max_kl": 0.05,
@@ -277,11 +254,9 @@ def test_optimize_hands_its_options_on(
         "n_threads": None,
         "progress": False,  # nothing reads the progress
     }
-    assert main([*model, "--json"]) == 0
-    found = json.loads(capsys.readouterr().out)
+    found = json.loads(cli("optimize m.gguf --json").out)
     assert found["chosen"] is None
     assert [row["type"] for row in found["rows"]] == ["F16", "Q8_0"]
-    (tmp_path / "text").write_bytes(b"\xff")
-    assert main([*model, *more]) == 2
-    assert "is not in UTF-8" in capsys.readouterr().err
-    assert main([*model, "--type", "Q9"]) == 2
+    Path("text").write_bytes(b"\xff")
+    cli(full, status=2, told="is not in UTF-8")
+    cli("optimize m.gguf --type Q9", status=2)

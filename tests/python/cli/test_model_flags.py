@@ -21,12 +21,12 @@ from llamaherd.engine.model.model import Model, checked_load_options
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from commands import Commands
     from llamaherd.calls.run.context import Context
     from llamaherd.server.settings import ServerSettings
 
 
-GIVEN = ["--n-gpu-layers", "7", "--split-mode", "row", "--main-gpu", "1"]
-GIVEN += ["--tensor-split", "3,1"]
+GIVEN = "--n-gpu-layers 7 --split-mode row --main-gpu 1 --tensor-split 3,1"
 WANTED = {
     "n_gpu_layers": 7,
     "split_mode": "row",
@@ -38,20 +38,21 @@ OTHERWISE = {
     "tiny_run.py": "`llamaherd doctor` loads a tiny model on the processor",
     "speed.py": "measures files on the processor",
 }
-TO_MODEL = ["-m", "MODEL", "-o", "o.csv", "--prefix", "new_"]
-COMMANDS: dict[str, list[str]] = {
-    "annotate": ["t.csv", "--codebook", "ready:sentiment", *TO_MODEL],
-    "bench": ["MODEL"],
-    "chat": ["MODEL"],
-    "classify": ["t.csv", "--labels", "a,b", *TO_MODEL],
-    "codebooks compare": ["g.csv", "--codebook", "ready:sentiment", "-m", "MODEL"],
-    "codebooks evaluate": ["c.json", "g.csv", "-m", "MODEL"],
-    "embed": ["t.csv", "-m", "MODEL", "-o", "o.csv"],
-    "pairs": ["t.csv", "--question", "Which?", "-m", "MODEL", "-o", "o.csv"],
-    "recalibrate": ["t.csv", "--gold", "g.csv", "--embeddings", "MODEL", "-o", "o.csv"],
-    "run": ["t.csv", "-m", "MODEL", "-o", "o.csv", "--prompt", "{text}"],
-    "serve": ["MODEL", "--port", "0"],
-}
+TO_MODEL = "-m MODEL -o o.csv --prefix new_"
+COMMANDS = [
+    f"annotate t.csv --codebook ready:sentiment {TO_MODEL}",
+    "bench MODEL",
+    "chat MODEL",
+    f"classify t.csv --labels a,b {TO_MODEL}",
+    "codebooks compare g.csv --codebook ready:sentiment -m MODEL",
+    "codebooks evaluate c.json g.csv -m MODEL",
+    "embed t.csv -m MODEL -o o.csv",
+    "pairs t.csv --question Which? -m MODEL -o o.csv",
+    "recalibrate t.csv --gold g.csv --embeddings MODEL -o o.csv",
+    "run t.csv -m MODEL -o o.csv --prompt {text}",
+    "serve MODEL --port 0",
+]
+SERVE = "serve MODEL --port 0"
 
 
 class LoadedError(RuntimeError):
@@ -72,27 +73,30 @@ def loads(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
     return found
 
 
+def until_loaded(cli: Commands, line: str, *more: str) -> None:
+    """Run a command until it loads a model."""
+    with contextlib.suppress(LoadedError):
+        main(cli.words(line, *more))
+
+
 @pytest.fixture
-def _folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A folder with the input files of all commands."""
-    monkeypatch.chdir(tmp_path)
+def _table(cli: Commands) -> None:
+    """Write the table of all commands."""
+    del cli  # it is in its folder
     Path("t.csv").write_text("id,text,label,p_a,p_b\n1,x,a,.6,.4\n2,y,b,.3,.7\n")
 
 
-@pytest.mark.usefixtures("_folder")
-@pytest.mark.parametrize("name", COMMANDS)
+@pytest.mark.usefixtures("_table")
+@pytest.mark.parametrize("command", COMMANDS)
 def test_each_command_passes_the_options(
-    name: str,
+    command: str,
     loads: list[dict[str, Any]],
-    tiny_path: Callable[[str], Path],
+    cli: Commands,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    if "g.csv" in COMMANDS[name] or "c.json" in COMMANDS[name]:
+    if "g.csv" in command:
         _stand_in_for_research(monkeypatch)
-    model = str(tiny_path("llama"))
-    words = [model if word == "MODEL" else word for word in COMMANDS[name]]
-    with contextlib.suppress(LoadedError):
-        main([*name.split(), *words, *GIVEN])
+    until_loaded(cli, f"{command} {GIVEN}")
     assert loads == [WANTED]
 
 
@@ -148,52 +152,37 @@ def test_memory_of_several_models_is_that_of_their_gpus(
 
 
 def test_set_gives_the_server_any_other_argument(
-    loads: list[dict[str, Any]],
-    tiny_path: Callable[[str], Path],
-    monkeypatch: pytest.MonkeyPatch,
+    loads: list[dict[str, Any]], cli: Commands, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    serve = ["serve", str(tiny_path("llama")), "--port", "0", "--n-ctx", "64"]
-    with contextlib.suppress(LoadedError):
-        main([*serve, "--set", "model.use_mlock=true", *GIVEN])
-    assert loads == [{**WANTED, "use_mlock": True}]
+    until_loaded(cli, f"{SERVE} --n-ctx 64 --set model.use_mlock=true {GIVEN}")
+    assert loads.pop() == {**WANTED, "use_mlock": True}
+    values = ("n_gpu_layers=7", "split_mode=row", "main_gpu=1", "tensor_split=[3, 1]")
+    own = [word for value in values for word in ("--set", f"model.{value}")]
+    until_loaded(cli, SERVE, *own)  # also those that have a flag
+    assert loads == [WANTED]
     monkeypatch.undo()
     given: list[dict[str, Any]] = []
 
-    def create(_model: Model, **arguments: Any) -> None:
+    def create_context(_model: Model, **arguments: Any) -> None:
         given.append(arguments)
         raise LoadedError
 
-    monkeypatch.setattr("llamaherd.server.models.loading.Context", create)
-    with contextlib.suppress(LoadedError):
-        main([*serve, "--set", "context.type_k=q8_0", "--set", "context.n_batch=64"])
+    with monkeypatch.context() as patch:
+        patch.setattr("llamaherd.server.models.loading.Context", create_context)
+        of_context = "--set context.type_k=q8_0 --set context.n_batch=64"
+        until_loaded(cli, f"{SERVE} --n-ctx 64 {of_context}")
     assert given == [{"n_ctx": 64, "type_k": "q8_0", "n_batch": 64}]
-
-
-def test_set_accepts_arguments_that_have_a_flag(
-    loads: list[dict[str, Any]],
-    tiny_path: Callable[[str], Path],
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    serve = ["serve", str(tiny_path("llama")), "--port", "0"]
-    values = ("n_gpu_layers=7", "split_mode=row", "main_gpu=1", "tensor_split=[3, 1]")
-    own = [word for value in values for word in ("--set", f"model.{value}")]
-    with contextlib.suppress(LoadedError):
-        main([*serve, *own])
-    assert loads == [WANTED]
-    monkeypatch.undo()
     made: list[tuple[int | None, bool]] = []
 
-    def create(host: Context, settings: ServerSettings, _: None) -> None:
+    def create_app(host: Context, settings: ServerSettings, _: None) -> None:
         deterministic = bool(host.options["deterministic"])
         made.append((settings.n_ctx, deterministic))
         raise LoadedError
 
-    monkeypatch.setattr("llamaherd.server.app.create_app", create)
-    own = ["--set", "context.n_ctx=64", "--set", "context.deterministic=true"]
-    with contextlib.suppress(LoadedError):
-        main([*serve, *own])
-    with contextlib.suppress(LoadedError):
-        main([*serve, "--set", "context.n_ctx=auto"])
+    monkeypatch.setattr("llamaherd.server.app.create_app", create_app)
+    of_context = "--set context.n_ctx=64 --set context.deterministic=true"
+    until_loaded(cli, f"{SERVE} {of_context}")
+    until_loaded(cli, f"{SERVE} --set context.n_ctx=auto")
     assert made == [(64, True), (None, False)]
 
 
@@ -222,15 +211,10 @@ def _no_server(monkeypatch: pytest.MonkeyPatch) -> None:
     ],
 )
 def test_wrong_values_end_the_server_at_its_start(
-    tiny_path: Callable[[str], Path],
-    capsys: pytest.CaptureFixture[str],
-    flags: list[str],
-    shown: str,
-    n_models: int,
+    cli: Commands, flags: list[str], shown: str, n_models: int
 ) -> None:
-    models = [f"--model={name}={tiny_path('llama')}" for name in "ab"[:n_models]]
-    assert main(["serve", "--port", "0", *models, *flags]) == 2
-    assert shown in capsys.readouterr().err
+    models = [f"--model={name}=MODEL" for name in "ab"[:n_models]]
+    cli("serve --port 0", *models, *flags, status=2, told=shown)
 
 
 def test_auto_without_a_gpu_fits_the_file_to_memory(
@@ -246,10 +230,21 @@ def test_auto_without_a_gpu_fits_the_file_to_memory(
     assert not fits_file_to_memory({"check_memory": False})
 
 
-@pytest.mark.usefixtures("_folder", "loads")
-@pytest.mark.parametrize("kind", ["flag", "file"])
+def write_run_file(cli: Commands) -> None:
+    (model,) = cli.words("MODEL")
+    Path("run.toml").write_text(
+        'task = "generate"\ninput = "t.csv"\noutput = "o.csv"\n'
+        f"[model]\npath = {json.dumps(model)}\n"
+        'n_gpu_layers = "auto"\n[sampling]\nmax_tokens = 2\n'
+    )
+
+
+@pytest.mark.usefixtures("_table", "loads")
+@pytest.mark.parametrize(
+    "run", ["run t.csv -m MODEL -o o.csv --n-gpu-layers auto", "run run.toml"]
+)
 def test_runs_fit_the_file_to_memory_with_auto(
-    tiny_path: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch, kind: str
+    cli: Commands, monkeypatch: pytest.MonkeyPatch, run: str
 ) -> None:
     monkeypatch.setattr("llamaherd.engine.native.shim.supports_gpu", lambda: False)
     given: list[bool] = []
@@ -259,29 +254,15 @@ def test_runs_fit_the_file_to_memory_with_auto(
         return Path(path)
 
     monkeypatch.setattr("llamaherd.engine.hub.fetch.model_path", find)
-    model = str(tiny_path("llama"))
-    run = ["run", "t.csv", "-m", model, "-o", "o.csv", "--n-gpu-layers", "auto"]
-    if kind == "file":
-        Path("run.toml").write_text(
-            'task = "generate"\ninput = "t.csv"\noutput = "o.csv"\n'
-            f"[model]\npath = {json.dumps(model)}\n" + 'n_gpu_layers = "auto"\n'
-        )
-        run = ["run", "run.toml"]
-    with contextlib.suppress(LoadedError):
-        main(run)
+    write_run_file(cli)
+    until_loaded(cli, run)
     assert given == [True]
 
 
-@pytest.mark.usefixtures("_folder")
-def test_a_run_file_with_auto_runs(
-    tiny_path: Callable[[str], Path],
-) -> None:
-    Path("run.toml").write_text(
-        'task = "generate"\ninput = "t.csv"\noutput = "o.csv"\n'
-        f"[model]\npath = {json.dumps(str(tiny_path('llama')))}\n"
-        'n_gpu_layers = "auto"\n[sampling]\nmax_tokens = 2\n'
-    )
-    assert main(["run", "run.toml", "-q"]) == 0
+@pytest.mark.usefixtures("_table")
+def test_a_run_file_with_auto_runs(cli: Commands) -> None:
+    write_run_file(cli)
+    cli("run run.toml -q")
     assert len(Path("o.csv").read_text().splitlines()) == 3
 
 
@@ -330,13 +311,8 @@ def test_names_of_adapters(tmp_path: Path) -> None:
     ]
 
 
-def test_a_missing_file_is_known_at_the_start(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
-    model = tmp_path / "a.gguf"
-    model.touch()
-    serve = ["serve", "--port", "0", str(model)]
-    assert main([*serve, "--model", "no/such.gguf"]) == 1
-    assert "no/such.gguf" in capsys.readouterr().err
-    assert main([*serve, "--lora", "x=no/lora.gguf"]) == 1
-    assert "no/lora.gguf" in capsys.readouterr().err
+def test_a_missing_file_is_known_at_the_start(cli: Commands) -> None:
+    Path("a.gguf").touch()
+    serve = "serve --port 0 a.gguf"
+    cli(f"{serve} --model no/such.gguf", status=1, told="no/such.gguf")
+    cli(f"{serve} --lora x=no/lora.gguf", status=1, told="no/lora.gguf")

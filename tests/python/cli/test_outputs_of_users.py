@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import os
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import llamaherd as lh
 import pytest
 from llamaherd.calls.journal.journal import Journal
 from llamaherd.cli import serve_run
-from llamaherd.cli.main import main
 from llamaherd.coding.reports.report import write_report
 from llamaherd.coding.selection.comparison import seconds_per_text
 from llamaherd.engine.core import files
@@ -24,7 +24,8 @@ from llamaherd.tables.whole import write_whole
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from pathlib import Path
+
+    from commands import Commands
 
 MINE = b"years of work\n"
 BOOK = lh.Codebook("Which?", ["a", "b"])
@@ -120,27 +121,22 @@ ON_TABLES = ("spans", "gold", "pairs", "recalibrate")  # which write no .json
 @pytest.mark.parametrize("command", COMMANDS)
 @pytest.mark.parametrize("name", ["mine.csv", "mine.json", "in.csv"])
 def test_a_command_replaces_a_file_only_if_asked(
-    command: str,
-    name: str,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    command: str, name: str, cli: Commands
 ) -> None:
-    monkeypatch.chdir(tmp_path)
     for path, text in (("spans.csv", SPANS), ("run.toml", RUN), ("in.csv", "text\na\n")):
-        (tmp_path / path).write_text(text)
-    (tmp_path / name).write_bytes(MINE)
-    assert main([*command.split(), name]) == 2
-    told = capsys.readouterr().err
+        Path(path).write_text(text)
+    mine = Path(name)
+    mine.write_bytes(MINE)
+    told = cli(command, name, status=2).err
     if name == "mine.json" and command.startswith(ON_TABLES):
         assert "out must end in .csv" in told
     else:
         assert f"{name}' already exists" in told
         assert "--overwrite" in told
-    assert (tmp_path / name).read_bytes() == MINE
+    assert mine.read_bytes() == MINE
     if command.startswith(("codebooks ready", "spans")) and name == "mine.csv":
-        assert main([*command.split(), name, "--overwrite"]) == 0
-        assert (tmp_path / name).read_bytes() != MINE
+        cli(command, name, "--overwrite")
+        assert mine.read_bytes() != MINE
 
 
 MISSING_FOLDER = "there is no folder"
@@ -160,17 +156,14 @@ def test_an_output_that_cannot_be_written_is_refused_before_the_work(
     status: int,
     message: str,
     *,
-    tmp_path: Path,
+    cli: Commands,
     monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
 ) -> None:
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "in.csv").write_text("text\na\n")
+    Path("in.csv").write_text("text\na\n")
     for package in ("pyarrow", "matplotlib"):
         if package in message:
             monkeypatch.setitem(sys.modules, package, None)
-    assert main(command.split()) == status
-    assert message in capsys.readouterr().err
+    cli(command, status=status, told=message)
 
 
 def test_the_folder_of_a_server_is_used_again(tmp_path: Path) -> None:
@@ -189,33 +182,27 @@ TO_PIPES = [
 ]
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="Windows has other pipes")
+with_pipes = pytest.mark.skipif(sys.platform == "win32", reason="Windows has other pipes")
+
+
+@with_pipes
 @pytest.mark.parametrize("is_linked", [False, True])
 @pytest.mark.parametrize(("command", "name", "message"), TO_PIPES)
 def test_a_table_does_not_replace_a_pipe(
-    command: str,
-    name: str,
-    message: str,
-    *,
-    is_linked: bool,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    command: str, name: str, message: str, *, is_linked: bool, cli: Commands
 ) -> None:
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "in.csv").write_text("text\na\n")
-    (tmp_path / "spans.csv").write_text(SPANS)
+    Path("in.csv").write_text("text\na\n")
+    Path("spans.csv").write_text(SPANS)
     os.mkfifo("it" if is_linked else name)
     if is_linked:
-        (tmp_path / name).symlink_to("it")
-    assert main(command.split()) == 2
-    told = capsys.readouterr().err
+        Path(name).symlink_to("it")
+    told = cli(command, status=2).err
     assert message in told or ("gold" in command and "must be a file" in told)
-    assert (tmp_path / name).is_fifo()
-    assert (tmp_path / name).is_symlink() is is_linked
+    assert Path(name).is_fifo()
+    assert Path(name).is_symlink() is is_linked
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="Windows has other pipes")
+@with_pipes
 def test_no_writer_replaces_removes_or_waits_for_a_pipe(tmp_path: Path) -> None:
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
@@ -226,17 +213,14 @@ def test_no_writer_replaces_removes_or_waits_for_a_pipe(tmp_path: Path) -> None:
     assert pipe.is_fifo()
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="Windows has other pipes")
-def test_the_description_of_a_run_is_written_into_a_pipe(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
+@with_pipes
+def test_the_description_of_a_run_is_written_into_a_pipe(cli: Commands) -> None:
     os.mkfifo("pipe")
     number = os.open("pipe", os.O_RDONLY | os.O_NONBLOCK)
-    assert main(["run", "in.csv", "-m", "no.gguf", "--save", "pipe"]) == 0
+    cli("run in.csv -m no.gguf --save pipe")
     assert os.read(number, 1000).startswith(b'task = "generate"\n')
     os.close(number)
-    assert (tmp_path / "pipe").is_fifo()
+    assert Path("pipe").is_fifo()
 
 
 def test_a_table_goes_to_the_file_of_a_link(tmp_path: Path) -> None:

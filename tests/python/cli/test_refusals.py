@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import re
-import shlex
 import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 import pytest
-import tiny_models
 from llamaherd.calls.structured.subschemas import referred
-from llamaherd.cli import main
 from llamaherd.cli.conventions import failed
 from llamaherd.cli.run import run
 from llamaherd.cli.serve_run import given_models
@@ -27,6 +25,9 @@ from llamaherd.server.access import Guard
 from llamaherd.server.errors import ApiError
 from llamaherd.server.settings import ServerSettings
 from llamaherd.tables.spec_file import read_spec
+
+if TYPE_CHECKING:
+    from commands import Commands
 
 START = 'input = "in.csv"\n\n[sampling]\n'
 FILES = {
@@ -209,19 +210,11 @@ SETTING = re.compile(r"such as [\w.]+=\w+")
      *((line, 1, f"llamaherd: {message}") for line, message in FAILED)],
 )  # fmt: skip
 def test_a_command_line_is_refused(
-    line: str,
-    status: int,
-    message: str,
-    *,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    cli: Commands, line: str, status: int, message: str
 ) -> None:
-    monkeypatch.chdir(tmp_path)
     for name, content in FILES.items():
         Path(name).write_bytes(content)
-    assert main(shlex.split(line)) == status
-    told = capsys.readouterr()
+    told = cli(line, status=status)
     assert message in " ".join((told.err or told.out).split())
     assert "Traceback" not in told.err
     assert not PYTHON.search(SETTING.sub("", told.err)), told.err
@@ -229,14 +222,10 @@ def test_a_command_line_is_refused(
 
 @pytest.mark.parametrize("key", ["  ", "a b", "a\x07b", "ключ"])
 def test_a_key_of_the_environment_is_checked_too(
-    key: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    key: str, cli: Commands, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv(KEY_VARIABLE, key)
-    assert main(shlex.split(OPEN)) == 2
-    assert f"{KEY_VARIABLE} must" in capsys.readouterr().err
-
-
-_OF_MODEL = {"serve": ["--port", "0"], "run": ["-q", "-m"]}
+    cli(OPEN, status=2, told=f"{KEY_VARIABLE} must")
 
 
 @pytest.mark.parametrize(
@@ -249,47 +238,29 @@ _OF_MODEL = {"serve": ["--port", "0"], "run": ["-q", "-m"]}
     ],
 )
 def test_codebooks_of_commands_are_described_as_files(
-    book: str, told: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    book: str, told: str, cli: Commands
 ) -> None:
-    table, file = tmp_path / "t.csv", tmp_path / "book.yaml"
-    table.write_text("text\na\n", encoding="utf-8")
-    file.write_text(f"question: Which?\n{book}\n", encoding="utf-8")
-    command = ["annotate", str(table), "-m", "nofile.gguf", "--codebook", str(file)]
-    assert main(command) == 2
-    error = capsys.readouterr().err
-    assert told in error
+    Path("in.csv").write_bytes(FILES["in.csv"])
+    Path("book.yaml").write_text(f"question: Which?\n{book}\n", encoding="utf-8")
+    line = "annotate in.csv -m nofile.gguf --codebook book.yaml"
+    error = cli(line, status=2, told=told).err
     assert not PYTHON.search(error), error
 
 
 @pytest.mark.parametrize(
-    ("arguments", "told"),
+    ("line", "setting"),
     [
-        (
-            ["serve", "--deterministic", "--set", "context.kv_layout=unified"],
-            "--deterministic cannot be combined with --set context.kv_layout=unified",
-        ),
-        (
-            ["serve", "--deterministic", "--set", "context.n_ubatch=100"],
-            "--deterministic cannot be combined with --set context.n_ubatch=100",
-        ),
-        (
-            ["run", "t.csv", "--deterministic", "--set", "context.flash_attn=false"],
-            "--deterministic cannot be combined with --set context.flash_attn=false",
-        ),
+        ("serve --port 0 MODEL", "context.kv_layout=unified"),
+        ("serve --port 0 MODEL", "context.n_ubatch=100"),
+        ("run in.csv -q -m MODEL", "context.flash_attn=false"),
     ],
 )
 def test_messages_name_the_options_of_the_command(
-    arguments: list[str],
-    told: str,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    line: str, setting: str, cli: Commands
 ) -> None:
-    monkeypatch.chdir(tmp_path)
-    Path("t.csv").write_text("text\na\n", encoding="utf-8")
-    model = tiny_models.write(tmp_path / "tiny.gguf", "llama")
-    assert main([*arguments, *_OF_MODEL[arguments[0]], str(model)]) == 2
-    assert told in capsys.readouterr().err
+    Path("in.csv").write_bytes(FILES["in.csv"])
+    told = f"--deterministic cannot be combined with --set {setting}"
+    cli(f"{line} --deterministic --set {setting}", status=2, told=told)
 
 
 def test_terms_name_the_option_of_an_argument_on_every_thread() -> None:
@@ -357,19 +328,18 @@ def test_pages_of_this_server_only(host: str, origin: str, is_own: bool) -> None
 
 
 def test_a_deleted_working_directory_has_a_name(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    cli: Commands, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder = tmp_path / "gone"
     folder.mkdir()
     monkeypatch.chdir(folder)
     folder.rmdir()
-    assert main(["run", "run.toml"]) != 0
-    assert "the working directory was deleted" in capsys.readouterr().err
+    cli("run run.toml", status=2, told="the working directory was deleted")
     monkeypatch.chdir(tmp_path)
 
 
 def test_a_lack_of_threads_is_told(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    cli: Commands, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def start(_: object) -> None:
         raise RuntimeError("can't start new thread")
@@ -379,8 +349,7 @@ def test_a_lack_of_threads_is_told(
     monkeypatch.setattr(
         module._group, "main", lambda *_, **__: threading.Thread().start()
     )
-    assert main(["doctor"]) == 1
-    assert "can't start new thread: end other programs" in capsys.readouterr().err
+    cli("doctor", status=1, told="can't start new thread: end other programs")
 
 
 def test_advice_on_threads_is_given_for_a_lack_of_threads_alone(
