@@ -24,6 +24,7 @@ if sys.platform != "win32" and signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
 import llamaherd as lh
 import thorough
 import tiny_models
+from commands import Commands
 from llamaherd.engine.memory import hardware
 from xdist.scheduler import LoadScopeScheduling
 
@@ -142,6 +143,18 @@ def templates_folder() -> Path:
     if not path.is_dir():
         pytest.fail(f"{path} is missing: run `make models`")
     return path
+
+
+@pytest.fixture
+def cli(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+    tiny_path: Callable[[str], Path],
+) -> Commands:
+    """Return a function that runs commands in an empty folder."""
+    monkeypatch.chdir(tmp_path)
+    return Commands(capfd, tiny_path)
 
 
 @pytest.fixture

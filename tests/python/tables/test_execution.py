@@ -37,8 +37,8 @@ def in_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
 
 
-def table(folder: Path, texts: list[str], name: str = "in.csv") -> None:
-    with (folder / name).open("w", encoding="utf-8", newline="") as file:
+def table(texts: list[str], name: str = "in.csv") -> None:
+    with Path(name).open("w", encoding="utf-8", newline="") as file:
         writer = csv.writer(file)
         writer.writerow(["id", "text"])
         writer.writerows(enumerate(texts))
@@ -54,19 +54,60 @@ def described(model: Path, **keys: Any) -> RunSpec:
     return RunSpec(input="in.csv", model={"path": str(model)}, **keys)
 
 
-def rows_of(path: Path) -> list[dict[str, str]]:
-    with path.open(encoding="utf-8", newline="") as file:
+def rows_of(path: str) -> list[dict[str, str]]:
+    with Path(path).open(encoding="utf-8", newline="") as file:
         return list(csv.DictReader(file))
 
 
-def test_answers_are_those_of_generate_parallel(tmp_path: Path, tiny_path: Tiny) -> None:
-    table(tmp_path, TEXTS)
+@contextmanager
+def asking(
+    before: Callable[[int, Any], object] = lambda _n_asked, _places: None,
+) -> Iterator[list[int]]:
+    """Return the numbers of prompts of all questions to the host.
+
+    Before each, call a function with the number of earlier questions and the places.
+    """
+    ask = execution._Run._asked
+    counts: list[int] = []
+
+    def asked(self: Any, prompts: Any, places: Any, *more: Any) -> Any:
+        before(len(counts), places)
+        counts.append(len(prompts))
+        return ask(self, prompts, places, *more)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(execution._Run, "_asked", asked)
+        yield counts
+
+
+def interrupt(spec: RunSpec, n_questions: int, **how: Any) -> None:
+    """Interrupt a run after a number of questions to the host."""
+
+    def stop(n_asked: int, _places: Any) -> None:
+        if n_asked == n_questions:
+            raise KeyboardInterrupt
+
+    with asking(stop), pytest.raises(KeyboardInterrupt):
+        do_run(spec, **how)
+
+
+def change_record(journal: str, change: Callable[[dict[str, Any]], object]) -> None:
+    """Change the record of the run in a journal."""
+    with closing(sqlite3.connect(journal)) as db, db:
+        [text] = db.execute("SELECT record FROM run").fetchone()
+        record = json.loads(text)
+        change(record)
+        db.execute("UPDATE run SET record = ?", (json.dumps(record),))
+
+
+def test_answers_are_those_of_generate_parallel(tiny_path: Tiny) -> None:
+    table(TEXTS)
     drawn = {**SHORT, "temperature": 1.5, "seed": 7}
     spec = described(tiny_path("llama"), prompt="Say {text}.", sampling=drawn)
     # With blocks smaller than the table, the draws equal the draws of a single call.
     outcome = do_run(spec, block=7)
     assert (outcome.n_rows, outcome.n_failed) == (60, 0)
-    found = rows_of(tmp_path / "out.csv")
+    found = rows_of("out.csv")
     with lh.Model(tiny_path("llama")) as model:
         context = lh.Context(model, deterministic=True)
         prompts = [f"Say {text}." for text in TEXTS]
@@ -74,25 +115,23 @@ def test_answers_are_those_of_generate_parallel(tmp_path: Path, tiny_path: Tiny)
     assert [row["answer"] for row in found] == out.texts
     assert [row["id"] for row in found] == [str(i) for i in range(60)]
     assert {row["finish_reason"] for row in found} == {"length"}
-    meta = json.loads((tmp_path / "out.csv.meta.json").read_text("utf-8"))
+    meta = json.loads(Path("out.csv.meta.json").read_text("utf-8"))
     assert meta["run_sha256"] == spec.hash()
     assert meta["n_rows"] == 60
     assert meta["model"] == "llama.gguf"
     assert len(meta["model_sha256"]) == len(meta["input_sha256"]) == 64
 
 
-def test_bad_rows_are_in_the_output_with_their_reason(
-    tmp_path: Path, tiny_path: Tiny
-) -> None:
-    (tmp_path / "in.csv").write_bytes(
+def test_bad_rows_are_in_the_output_with_their_reason(tiny_path: Tiny) -> None:
+    Path("in.csv").write_bytes(
         b'id,text\n0,good\n1,\n2,"' + b"long " * 200 + b'"\n3,good too\n'
     )
     for output in ("out.csv", "out.jsonl", "out.parquet"):
         spec = described(tiny_path("llama"), output=output)
         outcome = do_run(spec)
         assert (outcome.n_rows, outcome.n_failed) == (4, 2)
-    frame = pq.read_table(tmp_path / "out.parquet").to_pylist()
-    lines = (tmp_path / "out.jsonl").read_text("utf-8").splitlines()
+    frame = pq.read_table("out.parquet").to_pylist()
+    lines = Path("out.jsonl").read_text("utf-8").splitlines()
     assert [json.loads(line) for line in lines] == frame
     errors = [row["error"] for row in frame]
     assert errors[0] is errors[3] is None
@@ -100,11 +139,11 @@ def test_bad_rows_are_in_the_output_with_their_reason(
         assert word in errors[i]
         assert frame[i]["answer"] is None
         assert frame[i]["finish_reason"] == "error"
-    assert [row["error"] or None for row in rows_of(tmp_path / "out.csv")] == errors
+    assert [row["error"] or None for row in rows_of("out.csv")] == errors
 
 
-def test_fields_of_a_schema_are_columns(tmp_path: Path, tiny_path: Tiny) -> None:
-    table(tmp_path, TEXTS[:4])
+def test_fields_of_a_schema_are_columns(tiny_path: Tiny) -> None:
+    table(TEXTS[:4])
     schema = {
         "type": "object",
         "properties": {
@@ -128,7 +167,7 @@ def test_fields_of_a_schema_are_columns(tmp_path: Path, tiny_path: Tiny) -> None
         sampling={"schema": schema, "max_tokens": 200},
     )
     assert do_run(spec).n_failed == 0
-    found = pq.read_table(tmp_path / "out.parquet")
+    found = pq.read_table("out.parquet")
     assert found.schema.field("n").type == pa.int64()
     assert found.schema.field("part").type == pa.float64()
     for row in found.to_pylist():
@@ -138,8 +177,8 @@ def test_fields_of_a_schema_are_columns(tmp_path: Path, tiny_path: Tiny) -> None
         assert row["answer.answer"] is True
 
 
-def test_labels_have_their_probabilities(tmp_path: Path, tiny_path: Tiny) -> None:
-    table(tmp_path, [*TEXTS[:9], ""])
+def test_labels_have_their_probabilities(tiny_path: Tiny) -> None:
+    table([*TEXTS[:9], ""])
     spec = described(
         tiny_path("llama"),
         task="classify",
@@ -148,7 +187,7 @@ def test_labels_have_their_probabilities(tmp_path: Path, tiny_path: Tiny) -> Non
         classify={"labels": {"yes": "Y", "no": "N", "nope": "N"}, "normalize": "token"},
     )
     assert do_run(spec, block=4).n_failed == 1
-    found = pq.read_table(tmp_path / "out.parquet").to_pylist()
+    found = pq.read_table("out.parquet").to_pylist()
     with lh.Model(tiny_path("llama")) as model:
         out = lh.classify_parallel(
             lh.Context(model, deterministic=True),
@@ -164,33 +203,20 @@ def test_labels_have_their_probabilities(tmp_path: Path, tiny_path: Tiny) -> Non
     assert "is empty" in found[9]["error"]
 
 
-def test_vectors_are_kept_and_taken_from_the_journal(
-    tmp_path: Path, tiny_path: Tiny, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    table(tmp_path, [*TEXTS[:9], ""])
+def test_vectors_are_kept_and_taken_from_the_journal(tiny_path: Tiny) -> None:
+    table([*TEXTS[:9], ""])
     spec = described(
         tiny_path("bert"),
         task="embed",
         output="out.parquet",
         embed={"deterministic": True},
     )
-    n_asked: list[int] = []
-    ask = execution._Run._asked
-
-    def stopping(self: Any, prompts: Any, places: Any, *more: Any) -> Any:
-        if len(n_asked) == 2:
-            raise KeyboardInterrupt
-        n_asked.append(len(prompts))
-        return ask(self, prompts, places, *more)
-
-    monkeypatch.setattr(execution._Run, "_asked", stopping)
-    with pytest.raises(KeyboardInterrupt):
-        do_run(spec, block=3)
-    assert not (tmp_path / "out.parquet").exists()
-    n_asked[:] = []
-    assert do_run(spec, block=3).n_failed == 1
+    interrupt(spec, 2, block=3)
+    assert not Path("out.parquet").exists()
+    with asking() as n_asked:
+        assert do_run(spec, block=3).n_failed == 1
     assert n_asked == [3]  # two blocks were stored; the last needs no answer
-    found = pq.read_table(tmp_path / "out.parquet")
+    found = pq.read_table("out.parquet")
     with lh.Model(tiny_path("bert")) as model:
         out = lh.embed_parallel(model, TEXTS[:9], deterministic=True)
     vectors = np.array(found["embedding"].to_pylist()[:9], np.float32)
@@ -199,10 +225,8 @@ def test_vectors_are_kept_and_taken_from_the_journal(
 
 
 @pytest.mark.parametrize("task", ["embed", "generate"])
-def test_a_failing_function_for_progress_loses_no_row(
-    tmp_path: Path, tiny_path: Tiny, task: str
-) -> None:
-    table(tmp_path, [*TEXTS[:9], ""])
+def test_a_failing_function_for_progress_loses_no_row(tiny_path: Tiny, task: str) -> None:
+    table([*TEXTS[:9], ""])
     output = "out.parquet" if task == "embed" else "out.csv"
     keys: dict[str, Any] = {"task": task, "output": output}
     if task == "generate":
@@ -216,7 +240,7 @@ def test_a_failing_function_for_progress_loses_no_row(
 
     with pytest.raises(RuntimeError, match="a mistake"):
         do_run(spec, progress=fail)
-    journal = tmp_path / f"{output}.journal"
+    journal = Path(f"{output}.journal")
     is_embed = task == "embed"
     assert (_n_rows(journal) if is_embed else len(lh.journal_read(journal))) == 9
     assert do_run(spec).n_failed == 1
@@ -228,36 +252,34 @@ def _n_rows(journal: Path) -> int:
     return int(n)
 
 
-def test_chats_are_rendered(tmp_path: Path) -> None:
+def test_chats_are_rendered() -> None:
     template = "{% for m in messages %}<{{ m['role'] }}>{{ m['content'] }}{% endfor %}"
-    model = tiny_models.write(tmp_path / "m.gguf", "llama", chat_template=template)
-    table(tmp_path, TEXTS[:3])
+    model = tiny_models.write(Path("m.gguf"), "llama", chat_template=template)
+    table(TEXTS[:3])
     spec = described(model, chat=True, system="Be kind.")
     do_run(spec)
-    stored = lh.journal_read(tmp_path / "out.csv.journal")
+    stored = lh.journal_read("out.csv.journal")
     assert {entry.prompt for entry in stored} == {
         f"<system>Be kind.<user>{text}" for text in TEXTS[:3]
     }
 
 
-def test_a_second_run_takes_all_from_the_journal(tmp_path: Path, tiny_path: Tiny) -> None:
-    table(tmp_path, TEXTS)
-    spec = described(tiny_path("llama"))
-    do_run(spec, block=16)
-    first = (tmp_path / "out.csv").read_bytes()
-    n_stored = len(lh.journal_read(tmp_path / "out.csv.journal"))
-    (tmp_path / "out.csv").unlink()
+def test_a_second_run_takes_all_from_the_journal(plain: RunSpec) -> None:
+    do_run(plain, block=16)
+    first = Path("out.csv").read_bytes()
+    n_stored = len(lh.journal_read("out.csv.journal"))
+    Path("out.csv").unlink()
     seen: list[RunProgress] = []
-    do_run(spec, block=16, progress=seen.append)
-    assert (tmp_path / "out.csv").read_bytes() == first
-    assert len(lh.journal_read(tmp_path / "out.csv.journal")) == n_stored
+    do_run(plain, block=16, progress=seen.append)
+    assert Path("out.csv").read_bytes() == first
+    assert len(lh.journal_read("out.csv.journal")) == n_stored
     assert seen[-1].n_done == seen[-1].n_total == 60
     assert all(a.n_done <= b.n_done for a, b in pairwise(seen))
 
 
-def test_what_cannot_be_is_refused_before_a_model_is_loaded(tmp_path: Path) -> None:
-    table(tmp_path, TEXTS)
-    spec = described(tmp_path / "no.gguf")
+def test_what_cannot_be_is_refused_before_a_model_is_loaded() -> None:
+    table(TEXTS)
+    spec = described(Path("no.gguf"))
     for changes, message in (
         ({"prompt": "{txt}"}, "no column 'txt'"),
         ({"input": "no.csv"}, "No such file"),
@@ -268,29 +290,34 @@ def test_what_cannot_be_is_refused_before_a_model_is_loaded(tmp_path: Path) -> N
         if message is not None:
             with pytest.raises(ValueError, match=message):
                 do_run(changed(spec, changes))
-    (tmp_path / "in.csv").write_text("text,error\na,b\n", encoding="utf-8")
+    Path("in.csv").write_text("text,error\na,b\n", encoding="utf-8")
     with pytest.raises(ValueError, match=r"already has a column 'error'.*--prefix llm_"):
         do_run(spec)
     with pytest.raises(lh.ModelLoadError):
         do_run(changed(spec, {"prefix": "llm_"}))
 
 
-def test_a_table_without_rows(tmp_path: Path, tiny_path: Tiny) -> None:
-    table(tmp_path, [])
+def test_a_table_without_rows(tiny_path: Tiny) -> None:
+    table([])
     for output in ("out.csv", "out.jsonl", "out.parquet"):
         spec = described(tiny_path("llama"), output=output)
         assert do_run(spec).n_rows == 0
-    assert pq.read_table(tmp_path / "out.parquet").num_rows == 0
-    assert (tmp_path / "out.csv").read_text(
-        "utf-8"
-    ) == "id,text,answer,finish_reason,error\n"
+    assert pq.read_table("out.parquet").num_rows == 0
+    assert Path("out.csv").read_text("utf-8") == "id,text,answer,finish_reason,error\n"
     for i in (1, 2):
         do_run(spec, shard=(i, 2))
     paths = [str(journal_path(spec, (i, 2))) for i in (1, 2)]
-    assert merge_runs(paths, str(tmp_path / "merged.csv")).n_rows == 0
+    assert merge_runs(paths, "merged.csv").n_rows == 0
 
 
 # ---- shards ----
+
+
+@pytest.fixture
+def plain(tiny_path: Tiny) -> RunSpec:
+    """Write a table; return a run over it that generates answers."""
+    table(TEXTS)
+    return described(tiny_path("llama"))
 
 
 def sharded(spec: RunSpec, n: int, block: int = 7) -> list[str]:
@@ -311,35 +338,33 @@ def sharded(spec: RunSpec, n: int, block: int = 7) -> list[str]:
     ids=["greedy", "drawn", "classify", "embed"],
 )
 def test_shards_together_are_the_whole(
-    tmp_path: Path, tiny_path: Tiny, kind: str, keys: dict[str, Any], output: str
+    tiny_path: Tiny, kind: str, keys: dict[str, Any], output: str
 ) -> None:
-    table(tmp_path, [*TEXTS, "", "long " * 200])
+    table([*TEXTS, "", "long " * 200])
     spec = described(tiny_path(kind), output=output, **keys)
     whole = do_run(spec, block=20)
     journals = sharded(spec, 3)
-    merged = tmp_path / f"merged{Path(output).suffix}"
+    merged = Path(f"merged{Path(output).suffix}")
     outcome = merge_runs(reversed(journals), str(merged), block=20)
     assert (outcome.n_rows, outcome.n_failed) == (whole.n_rows, whole.n_failed) == (62, 2)
-    assert merged.read_bytes() == (tmp_path / output).read_bytes()
+    assert merged.read_bytes() == (Path(output)).read_bytes()
     if output != "out.parquet":
         metas = [Path(f"{path}.meta.json").read_text("utf-8") for path in
-                 (merged, tmp_path / output)]  # fmt: skip
+                 (merged, Path(output))]  # fmt: skip
         assert metas[0] == metas[1]
 
 
-def test_texts_that_begin_alike_are_in_one_shard(tmp_path: Path, tiny_path: Tiny) -> None:
+def test_texts_that_begin_alike_are_in_one_shard(tiny_path: Tiny) -> None:
     texts = [f"{'abc'[i % 3] * 60} {i}" for i in range(60)]
-    table(tmp_path, texts)
+    table(texts)
     journals = sharded(described(tiny_path("llama")), 3)
     for path in journals:
         assert len({entry.prompt[0] for entry in lh.journal_read(path)}) == 1
 
 
 @pytest.fixture
-def three(tmp_path: Path, tiny_path: Tiny) -> tuple[RunSpec, list[str]]:
-    table(tmp_path, TEXTS)
-    spec = described(tiny_path("llama"))
-    return spec, sharded(spec, 3)
+def three(plain: RunSpec) -> tuple[RunSpec, list[str]]:
+    return plain, sharded(plain, 3)
 
 
 def refused(journals: list[str], message: str, **keys: Any) -> None:
@@ -350,14 +375,14 @@ def refused(journals: list[str], message: str, **keys: Any) -> None:
 
 
 def test_a_clock_that_was_set_back_changes_no_order(
-    tmp_path: Path, tiny_path: Tiny, monkeypatch: pytest.MonkeyPatch
+    tiny_path: Tiny, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    table(tmp_path, TEXTS)
+    table(TEXTS)
     model = tiny_path("llama")
     clock = iter([2e9, *[1e9] * 99])
     now = [next(clock)]
     monkeypatch.setattr("llamaherd.tables.record.time.time", lambda: now[0])
-    journal = str(tmp_path / "one.journal")
+    journal = "one.journal"
     first = described(model, journal=journal, sampling=SHORT)
     other = {**SHORT, "temperature": 1.5}
     second = described(model, journal=journal, sampling=other)
@@ -366,12 +391,12 @@ def test_a_clock_that_was_set_back_changes_no_order(
     now[0] = next(clock)  # 30 years earlier
     do_run(second, shard=(1, 1))
     do_run(whole)
-    merged = tmp_path / "merged.csv"
+    merged = Path("merged.csv")
     merge_runs([journal], str(merged))
-    assert merged.read_bytes() == (tmp_path / "whole.csv").read_bytes()
+    assert merged.read_bytes() == Path("whole.csv").read_bytes()
     do_run(first, shard=(1, 1))  # from the journal, which again belongs to this run
     merge_runs([journal], str(merged), overwrite=True)
-    assert merged.read_bytes() != (tmp_path / "whole.csv").read_bytes()
+    assert merged.read_bytes() != Path("whole.csv").read_bytes()
 
 
 @pytest.mark.more(reason="runs a table many times", cases=6)
@@ -399,10 +424,7 @@ def test_records_that_no_run_wrote(
     three: tuple[RunSpec, list[str]], name: str, value: object
 ) -> None:
     _, journals = three
-    with closing(sqlite3.connect(journals[0])) as db, db:
-        [text] = db.execute("SELECT record FROM run").fetchone()
-        changed = json.dumps({**json.loads(text), name: value})
-        db.execute("UPDATE run SET record = ?", (changed,))
+    change_record(journals[0], lambda record: record.update({name: value}))
     with pytest.raises(lh.JournalError, match="its record of the run cannot be read"):
         merge_runs(journals, str(Path(journals[0]).with_name("x.csv")))
 
@@ -415,10 +437,10 @@ def test_shards_that_are_missing_or_double(three: tuple[RunSpec, list[str]]) -> 
     )
     with pytest.raises(ValueError, match="no journal to merge"):
         merge_runs([], "-")
-    refused([*journals[:2], str(Path() / "no.journal")], "there is no such file")
-    refused([*journals[:2], str(Path() / "in.csv")], "is not a journal")
+    refused([*journals[:2], "no.journal"], "there is no such file")
+    refused([*journals[:2], "in.csv"], "is not a journal")
     do_run(spec)
-    refused([str(Path() / "out.csv.journal")], "no rows to merge")
+    refused(["out.csv.journal"], "no rows to merge")
 
 
 @pytest.mark.parametrize(
@@ -434,15 +456,15 @@ def test_shards_of_other_settings(
 ) -> None:
     spec, journals = three
     do_run(changed(spec, {**changes, "journal": "other.journal"}), shard=(3, 3))
-    refused([*journals[:2], str(Path() / "other.journal")], message)
+    refused([*journals[:2], "other.journal"], message)
 
 
 def test_shards_of_another_model_input_or_number(
-    three: tuple[RunSpec, list[str]], tmp_path: Path
+    three: tuple[RunSpec, list[str]],
 ) -> None:
     spec, journals = three
-    other = tmp_path / "other.journal"
-    model = tiny_models.write(tmp_path / "other.gguf", "llama", seed=2)
+    other = Path("other.journal")
+    model = tiny_models.write(Path("other.gguf"), "llama", seed=2)
     for changes, shard, message in (
         ({"model.path": str(model)}, (3, 3), "another model"),
         ({}, (3, 4), "another number of shards .*: 4 and 3"),
@@ -450,92 +472,63 @@ def test_shards_of_another_model_input_or_number(
         other.unlink(missing_ok=True)
         do_run(changed(spec, {**changes, "journal": str(other)}), shard=shard)
         refused([*journals[:2], str(other)], message)
-    table(tmp_path, TEXTS[:-1])
+    table(TEXTS[:-1])
     refused(journals, "differs from the input of the shards: its SHA-256")
     do_run(changed(spec, {"journal": str(other)}), shard=(3, 3))
     refused([*journals[:2], str(other)], "another input")
-    table(tmp_path, TEXTS, "moved.csv")
-    merge_runs(journals, str(tmp_path / "x.csv"), source=str(tmp_path / "moved.csv"))
-    assert len(rows_of(tmp_path / "x.csv")) == 60
+    table(TEXTS, "moved.csv")
+    merge_runs(journals, "x.csv", source="moved.csv")
+    assert len(rows_of("x.csv")) == 60
 
 
-def test_a_shard_that_did_not_end_says_so_and_goes_on(
-    tmp_path: Path, tiny_path: Tiny, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    table(tmp_path, TEXTS)
-    spec = described(tiny_path("llama"))
-    ask = execution._Run._asked
-    n_asked: list[int] = []
-
-    def stopping(self: Any, prompts: Any, places: Any, *more: Any) -> Any:
-        if n_asked:
-            raise KeyboardInterrupt
-        n_asked.append(len(prompts))
-        return ask(self, prompts, places, *more)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(execution._Run, "_asked", stopping)
-        with pytest.raises(KeyboardInterrupt):
-            do_run(spec, shard=(1, 2), block=7)
-    do_run(spec, shard=(2, 2))
-    journals = [str(journal_path(spec, (i, 2))) for i in (1, 2)]
+def test_a_shard_that_did_not_end_says_so_and_goes_on(plain: RunSpec) -> None:
+    interrupt(plain, 1, shard=(1, 2), block=7)
+    do_run(plain, shard=(2, 2))
+    journals = [str(journal_path(plain, (i, 2))) for i in (1, 2)]
     refused(journals, r"has \d+ of the \d+ rows of shard 1/2: run that shard again")
-    do_run(spec, shard=(1, 2), block=7)
-    merge_runs(journals, str(tmp_path / "merged.csv"))
-    do_run(spec)
-    merged = tmp_path / "merged.csv"
-    assert merged.read_bytes() == (tmp_path / "out.csv").read_bytes()
+    do_run(plain, shard=(1, 2), block=7)
+    merge_runs(journals, "merged.csv")
+    do_run(plain)
+    merged = Path("merged.csv")
+    assert merged.read_bytes() == Path("out.csv").read_bytes()
 
 
 def test_a_changed_row_of_a_journal_is_seen(three: tuple[RunSpec, list[str]]) -> None:
     _, journals = three
-    with sqlite3.connect(journals[0]) as db:
+    with closing(sqlite3.connect(journals[0])) as db, db:
         db.execute("UPDATE run_row SET value = replace(value, 'length', 'stop')")
-    db.close()
     refused(journals, "were changed")
-    with sqlite3.connect(journals[1]) as db:
-        db.execute("UPDATE run SET record = '{}'")
-    db.close()
+    change_record(journals[1], dict.clear)
     refused(journals[1:], "record of the run cannot be read")
 
 
-def test_a_shard_needs_a_journal_and_a_number(tmp_path: Path, tiny_path: Tiny) -> None:
-    table(tmp_path, TEXTS)
-    spec = described(tiny_path("llama"))
+def test_a_shard_needs_a_journal_and_a_number(plain: RunSpec) -> None:
     for changes in ({"journal": ""}, {"output": "-"}):
         with pytest.raises(ValueError, match="set one"):
-            do_run(changed(spec, changes), shard=(1, 2))
+            do_run(changed(plain, changes), shard=(1, 2))
     for shard in ((0, 2), (3, 2)):
         with pytest.raises(ValueError, match="shard must be i/n"):
-            do_run(spec, shard=shard)
+            do_run(plain, shard=shard)
 
 
-def test_a_journal_that_goes_away_during_a_shard_is_told(
-    tmp_path: Path, tiny_path: Tiny, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    table(tmp_path, TEXTS)
-    spec = described(tiny_path("llama"))
-    ask = execution._Run._asked
+def test_a_journal_that_goes_away_during_a_shard_is_told(plain: RunSpec) -> None:
 
-    def removing(self: Any, prompts: Any, places: Any, *more: Any) -> Any:
-        path = Path(str(journal_path(spec, (1, 1))))
+    def remove(_n_asked: int, places: Any) -> None:
         if places[0] == 30:
             for suffix in ("", "-wal", "-shm"):
-                path.with_name(path.name + suffix).unlink(missing_ok=True)
-        return ask(self, prompts, places, *more)
+                Path(f"{journal_path(plain, (1, 1))}{suffix}").unlink(missing_ok=True)
 
-    with monkeypatch.context() as patch:
-        patch.setattr(execution._Run, "_asked", removing)
-        with (
-            pytest.raises(JournalError, match="30 of 60 rows: run the shard again"),
-            pytest.warns(lh.JournalWarning),
-        ):
-            do_run(spec, shard=(1, 1), block=30)
-    assert do_run(spec, shard=(1, 1), block=30).n_failed == 0
+    with (
+        asking(remove),
+        pytest.raises(JournalError, match="30 of 60 rows: run the shard again"),
+        pytest.warns(lh.JournalWarning),
+    ):
+        do_run(plain, shard=(1, 1), block=30)
+    assert do_run(plain, shard=(1, 1), block=30).n_failed == 0
 
 
-def test_any_host_can_answer(tmp_path: Path, tiny_path: Tiny) -> None:
-    table(tmp_path, TEXTS[:5])
+def test_any_host_can_answer(tiny_path: Tiny) -> None:
+    table(TEXTS[:5])
     spec = described(tiny_path("llama"))
     opened: list[RunSpec] = []
 
@@ -567,15 +560,15 @@ LISTED = {
 }  # fmt: skip
 
 
-def test_lists_and_objects_keep_their_types(tmp_path: Path, tiny_path: Tiny) -> None:
-    table(tmp_path, TEXTS[:6])
+def test_lists_and_objects_keep_their_types(tiny_path: Tiny) -> None:
+    table(TEXTS[:6])
     sampling = {"schema": LISTED, "max_tokens": 200}
     spec = described(tiny_path("llama"), output="out.parquet", sampling=sampling)
     do_run(spec)
-    merge_runs(sharded(spec, 2), str(tmp_path / "merged.parquet"))
-    whole = (tmp_path / "out.parquet").read_bytes()
-    assert (tmp_path / "merged.parquet").read_bytes() == whole
-    found = pq.read_table(tmp_path / "out.parquet")
+    merge_runs(sharded(spec, 2), "merged.parquet")
+    whole = Path("out.parquet").read_bytes()
+    assert Path("merged.parquet").read_bytes() == whole
+    found = pq.read_table("out.parquet")
     place = pa.struct([("x", pa.int64()), ("y", pa.string())])
     kinds = [found.schema.field(name).type for name in ("tags", "at", "open")]
     assert kinds == [pa.list_(pa.int64()), place, pa.string()]
@@ -585,22 +578,20 @@ def test_lists_and_objects_keep_their_types(tmp_path: Path, tiny_path: Tiny) -> 
         assert json.loads(row["open"]) == parsed["open"]
 
 
-def test_shards_of_an_earlier_version_have_lists_as_text(
-    tmp_path: Path, tiny_path: Tiny
-) -> None:
-    table(tmp_path, TEXTS[:6])
+def test_shards_of_an_earlier_version_have_lists_as_text(tiny_path: Tiny) -> None:
+    table(TEXTS[:6])
     sampling = {"schema": LISTED, "max_tokens": 200}
     journals = sharded(described(tiny_path("llama"), sampling=sampling), 2)
+
+    def without_types(record: dict[str, Any]) -> None:
+        names = [name for name, _ in record["columns"]]
+        kinds = [*["json"] * 3, *["string"] * 3]
+        record["columns"] = list(zip(names, kinds, strict=True))
+
     for path in journals:
-        with closing(sqlite3.connect(path)) as db, db:
-            [text] = db.execute("SELECT record FROM run").fetchone()
-            record = json.loads(text)
-            names = [name for name, _ in record["columns"]]
-            kinds = ["json", "json", "json", "string", "string", "string"]
-            record["columns"] = list(zip(names, kinds, strict=True))
-            db.execute("UPDATE run SET record = ?", (json.dumps(record),))
-    merge_runs(journals, str(tmp_path / "merged.parquet"))
-    found = pq.read_table(tmp_path / "merged.parquet")
+        change_record(path, without_types)
+    merge_runs(journals, "merged.parquet")
+    found = pq.read_table("merged.parquet")
     assert found.schema.field("tags").type == pa.string()
     assert found["tags"].to_pylist() == ["[1, 1]"] * 6
 
@@ -628,11 +619,9 @@ except JournalError as error:
 
 @pytest.mark.long(reason="runs a table many times")
 @pytest.mark.skipif(sys.platform == "win32", reason="limits the size of files")
-def test_a_run_stops_when_its_journal_cannot_grow(
-    tmp_path: Path, tiny_path: Tiny
-) -> None:
+def test_a_run_stops_when_its_journal_cannot_grow(tiny_path: Tiny) -> None:
     model = tiny_path("llama")
-    table(tmp_path, [f"{i} " + "ab" * 20 for i in range(3000)])
+    table([f"{i} " + "ab" * 20 for i in range(3000)])
 
     def ended() -> subprocess.CompletedProcess[str]:
         command = [sys.executable, "-c", _LIMITED, str(model), "300000"]
@@ -640,11 +629,11 @@ def test_a_run_stops_when_its_journal_cannot_grow(
 
     first = ended()
     assert first.returncode == 3, first.stderr
-    n_stored = len(lh.journal_read(tmp_path / "out.csv.journal"))
+    n_stored = len(lh.journal_read("out.csv.journal"))
     assert f"contains {n_stored} results" in first.stdout
     assert "repeat the same command" in first.stdout
     assert n_stored < 3000
-    assert not (tmp_path / "out.csv").exists()
+    assert not Path("out.csv").exists()
     spec = described(model)
     assert do_run(spec).n_rows == 3000  # with space again
-    assert len(rows_of(tmp_path / "out.csv")) == 3000
+    assert len(rows_of("out.csv")) == 3000
