@@ -1,4 +1,4 @@
-# tests/cross/test_same_pairs.py compares texts with a model, from R and from Python.
+# tests/cross/test_same_coding.py compares texts with a model, from R and from Python.
 
 # Strengths of three texts and two pairs, of which one failed.
 example_pairs <- function() {

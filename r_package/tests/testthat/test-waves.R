@@ -1,5 +1,5 @@
 # Waves of codes and simultaneous intervals: arguments arrive, and pages say so. The numbers are
-# compared with Python's in tests/cross/test_same_waves.py.
+# compared with Python's in tests/cross/test_same_numbers.py.
 
 set.seed(4)
 n <- 500
