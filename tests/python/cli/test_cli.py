@@ -9,13 +9,14 @@ import socket
 import subprocess
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 from llamaherd import __version__
 from llamaherd.cli import main, serve
 from llamaherd.cli.main import COMMANDS
 from llamaherd.remote.server import KEY_VARIABLE
+from programs import ended, run
 from waiting import HANGS_S
 
 if TYPE_CHECKING:
@@ -29,16 +30,6 @@ not_on_windows = pytest.mark.skipif(
     sys.platform == "win32", reason="Windows has other pipes and signals"
 )
 in_processes = pytest.mark.more(reason="a process for each case", cases=1)
-
-
-def started(command: str | list[str], **options: Any) -> subprocess.CompletedProcess[str]:
-    """Run a line of a shell or the words of a command."""
-    options = {"capture_output": True, "text": True, **options}
-    return subprocess.run(command, shell=isinstance(command, str), check=False, **options)
-
-
-def python(code: str, *arguments: str) -> subprocess.CompletedProcess[str]:
-    return started([sys.executable, "-c", code, *arguments])
 
 
 def test_all_commands_can_be_loaded_and_teach_by_examples(cli: Commands) -> None:
@@ -72,14 +63,12 @@ sys.exit(main(["serve", "no.gguf"]))
 @pytest.mark.parametrize("handler", ["default_int_handler", "SIG_IGN"])
 def test_sigterm_ends_a_command_and_its_status_says_so(handler: str) -> None:
     """SIG_IGN: a command in the background."""
-    done = python(SIGNALLED, "SIGTERM", "SIGINT", handler)
-    assert (done.returncode, done.stderr) == (143, "")
+    assert ended(SIGNALLED, "SIGTERM", "SIGINT", handler, status=143).stderr == ""
 
 
 @not_on_windows
 def test_nohup_keeps_a_command_that_lost_its_terminal() -> None:
-    done = python(SIGNALLED, "SIGHUP", "SIGHUP", "SIG_IGN")
-    assert done.returncode == 1
+    done = ended(SIGNALLED, "SIGHUP", "SIGHUP", "SIG_IGN", status=1)
     assert "reached" in done.stderr
 
 
@@ -91,8 +80,8 @@ def test_ctrl_c_while_parts_are_imported(tmp_path: Path, module: str) -> None:
     script.write_text("from llamaherd.cli import main\nmain()", encoding="utf-8")
     program = ["-m", module] if module else [str(script)]
     path = [str(tmp_path), *filter(None, [os.environ.get("PYTHONPATH")])]
-    here = {**os.environ, "PYTHONPATH": os.pathsep.join(path)}
-    done = started([sys.executable, *program, "run", "--help"], env=here)
+    command = [sys.executable, *program, "run", "--help"]
+    done = run(command, PYTHONPATH=os.pathsep.join(path))
     assert (done.returncode, done.stdout, done.stderr) == (BY_SIGINT, "", "")
 
 
@@ -126,8 +115,7 @@ ENDS = {
 def test_a_script_that_ctrl_c_ends_ends_by_the_signal(
     end: str, status: int | str
 ) -> None:
-    done = python(SCRIPT + end)
-    assert done.returncode == (BY_SIGINT if status == "sigint" else status)
+    done = ended(SCRIPT + end, status=BY_SIGINT if status == "sigint" else int(status))
     assert "first registered, last called" in done.stdout
     assert ("Interrupted" in done.stderr) is (status != 0 and "ValueError" not in end)
 
@@ -144,13 +132,13 @@ assert not found, found
 
 
 def test_imports_leave_signals_and_packages_of_the_server_alone() -> None:
-    assert python(IMPORTS, "llamaherd").stderr == ""
+    assert ended(IMPORTS, "llamaherd").stderr == ""
 
 
 @pytest.mark.parametrize("command", ["--help", "run --help", "codebooks ready sentiment"])
 def test_a_reader_that_leaves_is_told_by_the_status_alone(command: str) -> None:
     line = f"{LLAMAHERD} {command} | true; echo ${{PIPESTATUS[0]}}"
-    done = started(["bash", "-c", line])
+    done = run(["bash", "-c", line])
     assert (done.returncode, done.stdout, done.stderr) == (0, "141\n", "")
 
 
@@ -214,13 +202,13 @@ def test_keys_are_stripped(key: str, no_key: pytest.MonkeyPatch) -> None:
 
 
 def test_a_missing_extra_is_told() -> None:
-    done = python(
+    done = ended(
         "import sys; sys.modules['starlette'] = None\n"
         "from llamaherd.cli import main\n"
         "assert main(['serve', '--help']) == 0\n"
-        "sys.exit(main(['serve', 'no.gguf']))"
+        "sys.exit(main(['serve', 'no.gguf']))",
+        status=1,
     )
-    assert done.returncode == 1
     assert "--max-body BYTES" in done.stdout
     assert 'pip install "llamaherd[server] @ git' in done.stderr
     assert "Traceback" not in done.stderr
@@ -243,8 +231,8 @@ def line_of(cli: Commands, command: str) -> str:
     ],
 )
 def test_a_run_with_a_closed_stream(cli: Commands, redirected: str, told: str) -> None:
-    run = f"{line_of(cli, 'run in.csv')} --max-tokens 3 -o out.csv {redirected}"
-    done = started(run)
+    line = f"{line_of(cli, 'run in.csv')} --max-tokens 3 -o out.csv {redirected}"
+    done = run(line)
     assert done.returncode == 0, done.stderr
     assert told in done.stderr
     assert len(done.stderr.splitlines()) == bool(told)
@@ -258,8 +246,8 @@ def test_a_run_with_a_closed_stream(cli: Commands, redirected: str, told: str) -
 def test_no_filter_turns_the_warnings_of_a_run_into_errors(
     cli: Commands, filter_: str
 ) -> None:
-    run = line_of(cli, "classify in.csv --labels a,b -o out.csv --journal ''")
-    done = started(f"PYTHONWARNINGS={filter_} {run}")
+    line = line_of(cli, "classify in.csv --labels a,b -o out.csv --journal ''")
+    done = run(line, PYTHONWARNINGS=filter_)
     assert done.returncode == 0, done.stderr
     assert done.stderr.startswith("llamaherd: warning: Median coverage is")
     assert len(Path("out.csv").read_text().splitlines()) == 3
@@ -269,18 +257,20 @@ def test_no_filter_turns_the_warnings_of_a_run_into_errors(
 def test_a_reader_that_ends_first_causes_no_message(cli: Commands) -> None:
     reader, writer = os.pipe()
     os.close(reader)
-    run = f"{line_of(cli, 'run in.csv')} --max-tokens 3"
-    done = started(run, stdout=writer, stderr=subprocess.PIPE, capture_output=False)
+    line = f"{line_of(cli, 'run in.csv')} --max-tokens 3"
+    done = subprocess.run(
+        line, shell=True, stdout=writer, stderr=subprocess.PIPE, check=False
+    )
     os.close(writer)
-    assert (done.returncode, done.stderr) == (141, "")
+    assert (done.returncode, done.stderr) == (141, b"")
 
 
 @not_on_windows
 def test_a_reader_that_ends_during_a_run_ends_the_run(cli: Commands) -> None:
-    run = f"exec {line_of(cli, 'run in.csv')} --temperature 1"
+    line = f"exec {line_of(cli, 'run in.csv')} --temperature 1"
     Path("in.csv").write_text("text\n" + "a\n" * 100_000)
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
-    with subprocess.Popen(run, shell=True, **pipes) as process:
+    with subprocess.Popen(line, shell=True, **pipes) as process:
         assert process.stdout is not None
         assert process.stderr is not None
         assert process.stdout.readline() == b"text,answer,finish_reason,error\n"
@@ -299,7 +289,7 @@ def test_a_full_disk_behind_stdout_is_named(
     monkeypatch.setenv("PYTHONUNBUFFERED", unbuffered)
     is_run = command == "run"
     line = line_of(cli, "run in.csv") if is_run else f"{LLAMAHERD} {command}"
-    done = started(f"{line} > /dev/full")
+    done = run(f"{line} > /dev/full")
     assert done.returncode == 1
     assert done.stderr.startswith("llamaherd: No space left on")
     assert len(done.stderr.splitlines()) == 1
@@ -308,14 +298,13 @@ def test_a_full_disk_behind_stdout_is_named(
 def test_a_character_that_the_console_lacks_is_escaped(own_cache: Path) -> None:
     own_cache.mkdir(parents=True)
     (own_cache / "schön-\u96ea.gguf").write_bytes(b"GGUF")
-    narrow = {**os.environ, "PYTHONIOENCODING": "cp1252"}
-    done = started(f"{LLAMAHERD} models list", env=narrow, encoding="cp1252")
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.startswith("schön-\\u96ea.gguf ")
+    listed = f"PYTHONIOENCODING=cp1252 {LLAMAHERD} models list"
+    out = subprocess.check_output(listed, shell=True, encoding="cp1252")
+    assert out.startswith("schön-\\u96ea.gguf ")
 
 
 def test_a_table_from_a_closed_stdin(cli: Commands) -> None:
-    done = started(f"{line_of(cli, 'run -')} -o out.csv <&-")
+    done = run(f"{line_of(cli, 'run -')} -o out.csv <&-")
     assert done.returncode == 2
     assert "stdin, line 1: it is empty" in done.stderr
     assert "Traceback" not in done.stderr
@@ -326,7 +315,7 @@ def test_a_table_from_a_closed_stdin(cli: Commands) -> None:
 @pytest.mark.parametrize("command", ["--version", "--help", "models list", "doctor"])
 @pytest.mark.parametrize("closed", [">&-", "2>&-", "<&-", "<&- >&- 2>&-"])
 def test_no_command_ends_in_a_traceback(command: str, closed: str) -> None:
-    done = started(f"{LLAMAHERD} {command} {closed}")
+    done = run(f"{LLAMAHERD} {command} {closed}")
     assert "Traceback" not in done.stderr + done.stdout
     assert "Exception ignored" not in done.stderr
     assert done.returncode in {0, 1}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import signal
 import subprocess
 import sys
@@ -16,6 +15,7 @@ import llamaherd as lh
 import pytest
 from llamaherd.engine.loop import threads
 from llamaherd.engine.native import shim
+from programs import ended
 from waiting import HANGS_S, wait_until
 
 if TYPE_CHECKING:
@@ -106,16 +106,7 @@ context = lh.Context(model, n_threads=2)
 
 
 def run_limited(script: str, model: Path) -> str:
-    run = subprocess.run(
-        [sys.executable, "-c", LIMITED + script, str(model)],
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=600,
-        env={**os.environ, "GGML_NO_BACKTRACE": "1"},
-    )
-    assert run.returncode == 0, run.stderr
-    return run.stdout
+    return ended(LIMITED + script, model, GGML_NO_BACKTRACE="1").stdout
 
 
 @on_linux
@@ -274,4 +265,4 @@ while job.progress.n_generated_tokens < 2:
     job.wait(0.02)
 """
     # All its tokens would take minutes.
-    subprocess.run([sys.executable, "-c", script], check=True, timeout=600)
+    ended(script)

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import os
-import subprocess
 import sys
 from typing import TYPE_CHECKING
 
 import pytest
 import tiny_models
+from programs import ended, run
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -19,17 +19,6 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 
 TEMPLATE = "{% for m in messages %}<{{ m.role }}>{{ m.content }}\n{% endfor %}"
-
-
-def ended(*arguments: str) -> subprocess.CompletedProcess[str]:
-    """Run Python in a process of its own, because pytest must not exit twice."""
-    return subprocess.run(
-        [sys.executable, *arguments],
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=600,
-    )
 
 
 SCRIPT = """
@@ -67,9 +56,7 @@ print(len(running.results()), lh.generate(context, "a", max_tokens=3).finish_rea
 
 @pytest.mark.long(reason="a process or a thread for each case")
 def test_a_child_is_refused_and_the_parent_goes_on(tiny_path: TinyPath) -> None:
-    run = ended("-c", SCRIPT, str(tiny_path("llama")))
-    assert run.returncode == 0, run.stderr
-    assert run.stdout.split()[0] == "3"
+    assert ended(SCRIPT, tiny_path("llama")).stdout.split()[0] == "3"
 
 
 # A child that is forked while a chat answers: nothing returns a part of the conversation.
@@ -114,9 +101,8 @@ print(len(chat.turns))
 
 def test_a_child_of_a_process_whose_chat_answers_gets_errors(tmp_path: Path) -> None:
     path = tiny_models.write(tmp_path / "tiny.gguf", "llama", chat_template=TEMPLATE)
-    run = ended("-c", CHATTING, str(path))
-    *statuses, n_turns = run.stdout.split()
-    assert statuses == ["3"] * 12 + ["4"], run.stderr
+    *statuses, n_turns = ended(CHATTING, path).stdout.split()
+    assert statuses == ["3"] * 12 + ["4"]
     assert n_turns == "4"
 
 
@@ -144,8 +130,7 @@ llama_cpp.Llama(sys.argv[1], n_ctx=64, n_threads=2, verbose=False).eval([1, 2, 3
 def test_a_child_may_load_a_model_when_its_parent_has_none(
     tiny_path: TinyPath, before: str
 ) -> None:
-    run = ended("-c", before + CHILD, str(tiny_path("llama")))
-    assert run.stdout.strip() == "7", run.stderr
+    assert ended(before + CHILD, tiny_path("llama")).stdout.strip() == "7"
 
 
 # Statistics need no model. R starts each such call as a job with a thread.
@@ -172,8 +157,8 @@ print(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
 
 
 def test_work_without_a_model_runs_in_a_child(tiny_path: TinyPath) -> None:
-    run = ended("-c", WITHOUT, str(tiny_path("llama")))
-    assert (run.stdout.split(), run.stderr) == (["6"], "")
+    done = ended(WITHOUT, tiny_path("llama"))
+    assert (done.stdout.split(), done.stderr) == (["6"], "")
 
 
 # Programs that fork within a `with` block: its end must not hide the child's own end.
@@ -198,8 +183,8 @@ with lh.Model(sys.argv[1]) as model, lh.Context(model) as context:
 
 def test_a_block_ends_in_a_child_without_an_error(tmp_path: Path) -> None:
     path = tiny_models.write(tmp_path / "tiny.gguf", "llama", chat_template=TEMPLATE)
-    run = ended("-c", INSIDE, str(path))
-    assert (run.stdout.split(), run.stderr) == (["5", "3"], "")
+    done = ended(INSIDE, path)
+    assert (done.stdout.split(), done.stderr) == (["5", "3"], "")
 
 
 SPAWNED = """
@@ -227,5 +212,5 @@ def test_processes_that_start_anew_load_models_of_their_own(
     # A separate program, because its child imports it again; a test cannot be imported.
     program = tmp_path / "spawned.py"
     program.write_text(SPAWNED)
-    run = ended(str(program), str(tiny_path("llama")))
-    assert run.stdout == "True\n", run.stderr
+    done = run([sys.executable, program, tiny_path("llama")])
+    assert done.stdout == "True\n", done.stderr

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
-import sys
 from decimal import Decimal
 from pathlib import Path
 
@@ -18,6 +16,7 @@ from llamaherd.calls.structured.shape import Shape, shape_of
 from llamaherd.engine.core.errors import ArgumentError
 from llamaherd.engine.native import llguidance
 from llguidance import LLMatcher, LLTokenizer
+from programs import ended
 
 NUMBERS = [
     "0",
@@ -215,21 +214,10 @@ def test_an_older_version_enforces_schemas(version: str, tmp_path: Path) -> None
     folders = [str(Path(FOLDER) / version), os.environ.get("PYTHONPATH", "")]
     first = os.pathsep.join(folders)
 
-    def run(allowed: str) -> subprocess.CompletedProcess[str]:
-        more = {"PYTHONPATH": first, "LLAMAHERD_OLD_LLGUIDANCE": allowed}
-        return subprocess.run(
-            [sys.executable, "-c", PROGRAM, path],
-            env={**os.environ, **more},
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-
-    refused = run("")
-    assert refused.returncode == 1
+    more = {"PYTHONPATH": first, "LLAMAHERD_OLD_LLGUIDANCE": ""}
+    refused = ended(PROGRAM, path, status=1, **more)
     assert f"AbiMismatchError: llguidance {version} may end the process" in refused.stderr
-    done = run("1")
-    assert done.returncode == 0, done.stderr
+    done = ended(PROGRAM, path, **more | {"LLAMAHERD_OLD_LLGUIDANCE": "1"})
     loaded, errors, parsed, texts = json.loads(done.stdout)
     assert (loaded, errors) == (version, [None, None])
     for answer in parsed:

@@ -3,7 +3,6 @@ from __future__ import annotations
 import csv
 import json
 import sqlite3
-import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
@@ -23,6 +22,7 @@ from llamaherd.tables.execution import do_run, journal_path
 from llamaherd.tables.merging import merge_runs
 from llamaherd.tables.spec import RunSpec
 from llamaherd.tables.spec_file import changed
+from programs import ended
 
 if TYPE_CHECKING:
     from llamaherd.tables.execution import RunProgress
@@ -623,12 +623,7 @@ def test_a_run_stops_when_its_journal_cannot_grow(tiny_path: Tiny) -> None:
     model = tiny_path("llama")
     table([f"{i} " + "ab" * 20 for i in range(3000)])
 
-    def ended() -> subprocess.CompletedProcess[str]:
-        command = [sys.executable, "-c", _LIMITED, str(model), "300000"]
-        return subprocess.run(command, capture_output=True, text=True, check=False)
-
-    first = ended()
-    assert first.returncode == 3, first.stderr
+    first = ended(_LIMITED, model, 300_000, status=3)
     n_stored = len(lh.journal_read("out.csv.journal"))
     assert f"contains {n_stored} results" in first.stdout
     assert "repeat the same command" in first.stdout

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import math
 import re
-import subprocess
-import sys
 from typing import TYPE_CHECKING, Any
 
 import llamaherd as lh
@@ -19,6 +17,7 @@ from llamaherd.engine.hub.cache import list_ollama_models, note_of, note_path
 from llamaherd.engine.hub.download import FileRequest
 from llamaherd.optimize import fastest_files
 from llamaherd.server.tools import ToolUse
+from programs import ended
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -215,10 +214,10 @@ for options in ({{}}, {{"kv_layout": "unified", "n_ctx": 512}}):
         out = lh.generate_parallel(c, prompts, max_tokens=4, ignore_eos=True)
         print(*(result.finish_reason for result in out))
 """
-    done = subprocess.run(
-        [sys.executable, "-c", script], capture_output=True, text=True, check=True
+    assert (
+        ended(script).stdout.splitlines()
+        == ["length error error length length length"] * 2
     )
-    assert done.stdout.splitlines() == ["length error error length length length"] * 2
 
 
 DEEP = "[" * 100_000 + "]" * 100_000

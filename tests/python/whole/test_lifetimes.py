@@ -8,15 +8,14 @@ from __future__ import annotations
 
 import _thread
 import itertools
-import os
-import subprocess
-import sys
 from typing import TYPE_CHECKING
 
 import pytest
 from llamaherd.engine.loop import threads
+from programs import ended
 
 if TYPE_CHECKING:
+    import subprocess
     from collections.abc import Callable
     from pathlib import Path
 
@@ -49,17 +48,8 @@ context = lh.Context(model, n_seq_max=4, n_threads=1)
 def run(
     story: str, path: Path, *arguments: object, code: int = 0
 ) -> subprocess.CompletedProcess[str]:
-    """Run a story that must end with exit status `code` within three minutes."""
-    done = subprocess.run(
-        [sys.executable, "-c", START + story, str(path), *map(str, arguments)],
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=600,
-        env={**os.environ, "MALLOC_PERTURB_": "165"},
-    )
-    assert done.returncode == code, done.stderr
-    return done
+    """Run a story that must end with exit status `code`."""
+    return ended(START + story, path, *arguments, status=code, MALLOC_PERTURB_="165")
 
 
 # ---- closing ---------------------------------------------------------------------------

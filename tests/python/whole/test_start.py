@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import pydoc
-import subprocess
 import sys
 from types import ModuleType
 
 import llamaherd as lh
 import pytest
+from programs import ended
 
 # Packages that take long to import, and rooms that import them.
 HEAVY = [
@@ -25,11 +25,7 @@ VERSION = "from llamaherd.cli import main\nassert main(['--version']) == 0"
 
 def run(script: str) -> str:
     """Return what a script prints in a new process."""
-    done = subprocess.run(
-        [sys.executable, "-c", script], check=False, capture_output=True, text=True
-    )
-    assert done.returncode == 0, done.stderr
-    return done.stdout
+    return ended(script).stdout
 
 
 @pytest.mark.parametrize(
@@ -73,10 +69,7 @@ def test_a_name_that_does_not_exist_has_a_suggestion() -> None:
     script = (
         "import llamaherd as lh\ntry:\n    lh.Modle\nexcept AttributeError:\n    raise"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", script], check=False, capture_output=True, text=True
-    )
-    last = done.stderr.splitlines()[-1]
+    last = ended(script, status=1).stderr.splitlines()[-1]
     assert last.startswith("AttributeError: module 'llamaherd' has no attribute 'Modle'")
     if sys.version_info >= (3, 12):
         assert last.endswith("Did you mean: 'Model'?")
