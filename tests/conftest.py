@@ -200,12 +200,15 @@ def minilm_path() -> Path:
 
 @pytest.fixture(scope="session")
 def tiny_path(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
-    """Writes a tiny model of a kind, see `tiny_models`, once."""
+    """Writes a tiny model of a kind, see `tiny_models`, once; "chat" has a template."""
     folder = tmp_path_factory.mktemp("tiny")
 
     @functools.cache
     def path(kind: str) -> Path:
-        return tiny_models.write(folder / f"{kind}.gguf", kind)
+        file = folder / f"{kind}.gguf"
+        if kind == "chat":
+            return tiny_models.write(file, "llama", chat_template=tiny_models.CHAT)
+        return tiny_models.write(file, kind)
 
     return path
 

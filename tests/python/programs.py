@@ -35,3 +35,14 @@ def run(command: Any, **variables: str) -> subprocess.CompletedProcess[str]:
         check=False,
         timeout=600,
     )
+
+
+# Functions for processes of `multiprocessing`, which cannot import test modules.
+
+
+def returned(thing: object) -> object:
+    return thing
+
+
+def raised(error: BaseException) -> None:
+    raise error

@@ -53,6 +53,10 @@ def token_of(piece: str) -> int:
 # Name: shape as libllama writes it, the fastest axis first.
 Shapes = dict[str, tuple[int, ...]]
 
+CHAT = (
+    "{% for m in messages %}<{{ m.role }}>{{ m.content }}\n{% endfor %}"
+    "{% if add_generation_prompt %}<assistant>{% endif %}"
+)
 # Name: architecture, kinds of the layers.
 KINDS = {
     "llama": ("llama", ("attention", "attention")),

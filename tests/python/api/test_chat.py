@@ -15,12 +15,9 @@ import tiny_models
 from served import served
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
 
-TEMPLATE = (
-    "{% for m in messages %}<{{ m.role }}>{{ m.content }}\n{% endfor %}"
-    "{% if add_generation_prompt %}<assistant>{% endif %}"
-)
 # A random model seldom ends an answer.
 LONG = {"max_tokens": 400, "ignore_eos": True}
 ENDLESS = {"max_tokens": 60_000, "ignore_eos": True}  # as long as any test
@@ -28,10 +25,8 @@ SHORT = {"max_tokens": 5, "ignore_eos": True}
 
 
 @pytest.fixture(scope="module")
-def context(tmp_path_factory: pytest.TempPathFactory) -> Iterator[lh.Context]:
-    path = tmp_path_factory.mktemp("chat") / "tiny.gguf"
-    tiny_models.write(path, "llama", chat_template=TEMPLATE)
-    with lh.Model(path) as model, lh.Context(model) as context:
+def context(tiny_path: Callable[[str], Path]) -> Iterator[lh.Context]:
+    with lh.Model(tiny_path("chat")) as model, lh.Context(model) as context:
         yield context
 
 
@@ -44,7 +39,7 @@ def roomy(tmp_path_factory: pytest.TempPathFactory) -> Iterator[lh.Context]:
     """
     path = tmp_path_factory.mktemp("roomy") / "tiny.gguf"
     changes = {"context_length": 65536}
-    tiny_models.write(path, "llama", chat_template=TEMPLATE, changes=changes)
+    tiny_models.write(path, "llama", chat_template=tiny_models.CHAT, changes=changes)
     with (
         lh.Model(path) as model,
         lh.Context(model, n_ctx=65536 * 2, n_seq_max=2, deterministic=True) as context,

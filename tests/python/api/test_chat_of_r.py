@@ -6,25 +6,19 @@ from typing import TYPE_CHECKING, Any
 
 import llamaherd as lh
 import pytest
-import tiny_models
 from llamaherd import _r
 from plain_forms import plain
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
 
-TEMPLATE = (
-    "{% for m in messages %}<{{ m.role }}>{{ m.content }}\n{% endfor %}"
-    "{% if add_generation_prompt %}<assistant>{% endif %}"
-)
 SETTINGS = {"sampling": {"max_tokens": 5, "ignore_eos": True, "seed": 3e9}}
 
 
 @pytest.fixture(scope="module")
-def context(tmp_path_factory: pytest.TempPathFactory) -> Iterator[lh.Context]:
-    path = tmp_path_factory.mktemp("chat") / "tiny.gguf"
-    tiny_models.write(path, "llama", chat_template=TEMPLATE)
-    with lh.Model(path) as model, lh.Context(model) as context:
+def context(tiny_path: Callable[[str], Path]) -> Iterator[lh.Context]:
+    with lh.Model(tiny_path("chat")) as model, lh.Context(model) as context:
         yield context
 
 

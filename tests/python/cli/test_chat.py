@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-import tiny_models
 from llamaherd.cli.console import Printer
 from llamaherd.engine.core.outcome import TextPiece
 from waiting import HANGS_S, wait_until
@@ -26,10 +25,6 @@ if TYPE_CHECKING:
 
     from commands import Commands
 
-TEMPLATE = (
-    "{% for m in messages %}<{{ m.role }}>{{ m.content }}\n{% endfor %}"
-    "{% if add_generation_prompt %}<assistant>{% endif %}"
-)
 # Makes stdin the controlling terminal, so that Ctrl-C sends a signal.
 LAUNCH = """
 import fcntl, os, sys, termios
@@ -103,9 +98,8 @@ class Terminal:
 
 
 @pytest.fixture
-def tiny(tmp_path: Path) -> str:
-    path = tmp_path / "tiny.gguf"
-    return str(tiny_models.write(path, "llama", chat_template=TEMPLATE))
+def tiny(tiny_path: Callable[[str], Path]) -> str:
+    return str(tiny_path("chat"))
 
 
 @pytest.fixture

@@ -7,7 +7,6 @@ import sys
 from typing import TYPE_CHECKING
 
 import pytest
-import tiny_models
 from programs import ended, run
 
 if TYPE_CHECKING:
@@ -17,8 +16,6 @@ if TYPE_CHECKING:
     TinyPath = Callable[[str], Path]
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
-
-TEMPLATE = "{% for m in messages %}<{{ m.role }}>{{ m.content }}\n{% endfor %}"
 
 
 SCRIPT = """
@@ -99,9 +96,8 @@ print(len(chat.turns))
 """
 
 
-def test_a_child_of_a_process_whose_chat_answers_gets_errors(tmp_path: Path) -> None:
-    path = tiny_models.write(tmp_path / "tiny.gguf", "llama", chat_template=TEMPLATE)
-    *statuses, n_turns = ended(CHATTING, path).stdout.split()
+def test_a_child_of_a_process_whose_chat_answers_gets_errors(tiny_path: TinyPath) -> None:
+    *statuses, n_turns = ended(CHATTING, tiny_path("chat")).stdout.split()
     assert statuses == ["3"] * 12 + ["4"]
     assert n_turns == "4"
 
@@ -181,9 +177,8 @@ with lh.Model(sys.argv[1]) as model, lh.Context(model) as context:
 """
 
 
-def test_a_block_ends_in_a_child_without_an_error(tmp_path: Path) -> None:
-    path = tiny_models.write(tmp_path / "tiny.gguf", "llama", chat_template=TEMPLATE)
-    done = ended(INSIDE, path)
+def test_a_block_ends_in_a_child_without_an_error(tiny_path: TinyPath) -> None:
+    done = ended(INSIDE, tiny_path("chat"))
     assert (done.stdout.split(), done.stderr) == (["5", "3"], "")
 
 

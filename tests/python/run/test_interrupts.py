@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 
 import llamaherd as lh
 import pytest
-import tiny_models
 from llamaherd.calls.run.job import Interrupts, wait_for_end
 from llamaherd.engine.loop import threads
 from llamaherd.engine.loop.loop import Loop
@@ -25,7 +24,6 @@ if TYPE_CHECKING:
     from types import FrameType
 
 
-TEMPLATE = "{% for m in messages %}<{{ m.role }}>{{ m.content }}\n{% endfor %}"
 SETTINGS: dict[str, Any] = {"max_tokens": 5, "params": lh.SamplingParams(ignore_eos=True)}
 
 
@@ -259,9 +257,11 @@ def test_other_threads_hold_nothing_back() -> None:
 
 
 @SIGNALS
-def test_ctrl_c_at_any_line_of_a_chat_keeps_a_whole_conversation(tmp_path: Path) -> None:
-    path = tiny_models.write(tmp_path / "tiny.gguf", "llama", chat_template=TEMPLATE)
+def test_ctrl_c_at_any_line_of_a_chat_keeps_a_whole_conversation(
+    tiny_path: Callable[[str], Path],
+) -> None:
     roles = ["user", "assistant"]
+    path = tiny_path("chat")
     with lh.Model(path) as model, lh.Context(model, n_threads=1) as context:
         settings: dict[str, Any] = {"max_tokens": 5, "ignore_eos": True}
 

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import llamaherd as lh
 import pytest
-import tiny_models
 from fake_calls import assert_right, request
 from fake_engine import make_loop
 from llamaherd.calls.run.call import Call
@@ -273,9 +272,10 @@ def test_steps_run_to_their_end_on_one_thread(context_loop: Loop) -> None:
     assert work.closed_in == "the context of the job"
 
 
-def test_a_chat_whose_answer_lost_its_thread_asks_again(tmp_path: Path) -> None:
-    template = "{% for m in messages %}<{{ m.role }}>{{ m.content }}\n{% endfor %}"
-    path = tiny_models.write(tmp_path / "tiny.gguf", "llama", chat_template=template)
+def test_a_chat_whose_answer_lost_its_thread_asks_again(
+    tiny_path: Callable[[str], Path],
+) -> None:
+    path = tiny_path("chat")
     with lh.Model(path) as model, lh.Context(model, n_threads=1) as context:
         loop = context.loop
         assert isinstance(loop, Loop)

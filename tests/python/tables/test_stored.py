@@ -14,14 +14,12 @@ import threading
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import llamaherd as lh
 import pyarrow as pa
 import pytest
-import tiny_models
 from llamaherd.calls.journal import file
-from llamaherd.cli import main
 from llamaherd.cli.conventions import failed
 from llamaherd.tables import outputs
 from llamaherd.tables.execution import do_run
@@ -31,20 +29,14 @@ from llamaherd.tables.spec import RunSpec
 from llamaherd.tables.table import growing
 from llamaherd.tables.whole import read_whole, write_whole
 
+if TYPE_CHECKING:
+    from commands import Commands
+
 CSV = "text,n\n" + "".join(f"t{i},{i}\n" for i in range(100))
 JSON = "".join(f'{{"text": "t{i}", "n": {i}}}\n' for i in range(100))
-TEMPLATE = "{% for m in messages %}<{{ m.role }}>{{ m.content }}{% endfor %}<bot>"
 
 
-@pytest.fixture(autouse=True)
-def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-
-
-@pytest.fixture(scope="module")
-def model(tmp_path_factory: pytest.TempPathFactory) -> str:
-    path = tmp_path_factory.mktemp("model") / "tiny.gguf"
-    return str(tiny_models.write(path, "llama", chat_template=TEMPLATE))
+pytestmark = pytest.mark.usefixtures("cli")  # an empty folder
 
 
 def _zstd(content: bytes) -> bytes:
@@ -109,15 +101,13 @@ BROKEN = {
 
 
 @pytest.mark.parametrize("name", BROKEN)
-def test_a_broken_compressed_file_is_named(
-    name: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_broken_compressed_file_is_named(name: str, cli: Commands) -> None:
     Path(name).write_bytes(BROKEN[name])
     with pytest.raises(lh.ArgumentError, match="is cut off or damaged") as caught:
         read_whole(name)
     assert (caught.value.file, caught.value.code) == (name, "damaged")
-    assert main(["run", name, "-m", "no.gguf", "--show-prompt"]) == 2
-    assert f"{name}: the compressed file (" in capsys.readouterr().err
+    told = f"{name}: the compressed file ("
+    cli(f"run {name} -m no.gguf --show-prompt", status=2, told=told)
 
 
 def test_an_output_that_cannot_be_written_has_the_systems_reason(
@@ -138,15 +128,15 @@ def test_an_output_that_cannot_be_written_has_the_systems_reason(
 
 
 def test_an_input_that_ends_too_early_is_not_an_abort(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    monkeypatch: pytest.MonkeyPatch, cli: Commands
 ) -> None:
     def ends(_path: str, _mode: str) -> None:
         raise EOFError
 
     monkeypatch.setattr("llamaherd.tables.stored.open", ends, raising=False)
     Path("a.csv.gz").write_bytes(GZIP)
-    assert main(["run", "a.csv.gz", "--show-prompt"]) == 1
-    assert capsys.readouterr().err == "llamaherd: an input ended too early\n"
+    told = cli("run a.csv.gz --show-prompt", status=1).err
+    assert told == "llamaherd: an input ended too early\n"
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows has no named pipes")
@@ -183,36 +173,31 @@ def test_blocks_of_a_stream_grow_and_lose_no_row() -> None:
     assert [len(each.rows) for each in blocks] == [32, 64, 4]
 
 
-def test_the_first_rows_of_a_run_and_the_whole_run(model: str) -> None:
+def test_the_first_rows_of_a_run_and_the_whole_run(cli: Commands) -> None:
     Path("a.csv").write_text(CSV)
-    run = ["run", "a.csv", "-m", model, "--max-tokens", "2", "--n-threads", "1", "-q"]
-    assert main([*run, "-o", "few.csv", "--limit", "3"]) == 0
-    assert main([*run, "-o", "every.tsv.gz"]) == 0
+    run = "run a.csv -m MODEL --max-tokens 2 --n-threads 1 -q"
+    cli(f"{run} -o few.csv --limit 3")
+    cli(f"{run} -o every.tsv.gz")
     few, every = read_whole("few.csv"), read_whole("every.tsv.gz")
     assert few == {name: cells[:3] for name, cells in every.items()}
     assert len(every["text"]) == 100
 
 
 def test_the_prompt_of_the_first_row_is_shown(
-    model: str, capsys: pytest.CaptureFixture[str]
+    cli: Commands, tiny_path: Callable[[str], Path]
 ) -> None:
     Path("a.csv").write_text(CSV)
     Path("b.yaml").write_text("question: Is it?\nlabels: [yes it is, no]\n")
-    words = ["--prompt", "About {text}:", "--show-prompt"]
-    assert main(["run", "a.csv", *words]) == 0
-    assert capsys.readouterr().out == "About t0:\n"
-    assert main(["run", "a.csv", *words, "--chat", "--system", "Be", "-m", model]) == 0
-    assert capsys.readouterr().out == "<system>Be<user>About t0:<bot>\n"
-    labels = ["--labels", "a,b"]
-    assert main(["classify", "a.csv", *labels, *words, "--chat", "-m", model]) == 0
-    assert capsys.readouterr().out == "<user>About t0:<bot>\n"
-    assert main(["annotate", "a.csv", "--codebook", "b.yaml", "--show-prompt"]) == 0
-    shown = capsys.readouterr().out
-    assert "Is it?" in shown
-    assert "t0" in shown
-    assert main(["embed", "a.csv", "--show-prompt"]) == 0
-    assert capsys.readouterr().out == "t0\n"
-    assert main(["run", "a.csv", *words, "--chat"]) == 2  # a template needs a model
+    shown = "a.csv --prompt 'About {text}:' --show-prompt"
+    chat = f"{shown} --chat -m {tiny_path('chat')}"
+    user = "<user>About t0:\n<assistant>\n"
+    assert cli(f"run {shown}").out == "About t0:\n"
+    assert cli(f"run {chat} --system Be").out == f"<system>Be\n{user}"
+    assert cli(f"classify {chat} --labels a,b").out == user
+    annotated = cli("annotate a.csv --codebook b.yaml --show-prompt", shown="Is it?")
+    assert "t0" in annotated.out
+    assert cli("embed a.csv --show-prompt").out == "t0\n"
+    cli(f"run {shown} --chat", status=2)  # a template needs a model
     assert not list(Path().glob("*.journal"))
 
 
@@ -349,12 +334,12 @@ def test_a_full_disk_is_an_error_of_the_output(tmp_path: Path) -> None:
 
 
 def test_a_full_disk_is_reported_with_the_file_and_advice(
-    capsys: pytest.CaptureFixture[str],
+    capfd: pytest.CaptureFixture[str],
 ) -> None:
     assert failed(OSError(errno.ENOSPC, "No space left on device", "out.csv")) == 1
-    assert capsys.readouterr().err == (
+    assert capfd.readouterr().err == (
         "llamaherd: 'out.csv' cannot be used: No space left on device; free space and "
         "run the command again\n"
     )
     assert failed(PermissionError(errno.EACCES, "Permission denied", "out.csv")) == 1
-    assert "free space" not in capsys.readouterr().err
+    assert "free space" not in capfd.readouterr().err

@@ -15,8 +15,7 @@ from typing import TYPE_CHECKING, Any, is_typeddict
 import llamaherd as lh
 import numpy as np
 import pytest
-import tiny_models
-from other_process import raised, returned
+from programs import raised, returned
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -151,10 +150,8 @@ def test_what_lives_in_a_process_says_so(
                 use(thing)
 
 
-def test_a_chat_says_what_to_save(tmp_path: Path) -> None:
-    template = "{% for m in messages %}<{{ m.role }}>{{ m.content }}\n{% endfor %}"
-    path = tiny_models.write(tmp_path / "tiny.gguf", "llama", chat_template=template)
-    with lh.Model(path) as model, lh.chat(model, max_tokens=2) as chat:
+def test_a_chat_says_what_to_save(tiny_path: Callable[[str], Path]) -> None:
+    with lh.Model(tiny_path("chat")) as model, lh.chat(model, max_tokens=2) as chat:
         chat.ask("a")
         with pytest.raises(TypeError, match="save or send its `messages`"):
             pickle.dumps(chat)
