@@ -13,6 +13,7 @@ from llamaherd.calls.run.call import Call
 from llamaherd.calls.run.handle import Handle
 from llamaherd.engine.loop.loop import Loop
 from llamaherd.engine.memory.plan import Plan, Sizes, make_plan
+from waiting import wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -76,29 +77,67 @@ def run_together(loop: Loop, engine: Stepping, calls: list[list[Request]]) -> No
     all_in = threading.Event()
     with ThreadPoolExecutor(len(calls)) as pool:
         runs = [pool.submit(lambda p=call: Call(p, seed=1).run(loop)) for call in calls]
-        while len(loop._groups) + len(loop._arrived) < len(calls):
-            threading.Event().wait(0.001)
+        wait_until(lambda: len(loop._groups) + len(loop._arrived) == len(calls))
         all_in.set()
         for run, call in zip(runs, calls, strict=True):
             assert_all_right(run.result(), call)
+
+
+class SteppingSizing(FakeSizing):
+    """Sizing whose engines call a function before each run."""
+
+    def __init__(self) -> None:
+        super().__init__(plan(), FakeEngine(1, 1))
+        self.engine: Stepping
+        self.before_run: Callable[[int], object] = lambda _: None
+
+    def _before(self, n_runs: int) -> None:
+        self.before_run(n_runs)
+
+    def make(self, sizes: Plan) -> Stepping:
+        self.engine = Stepping(sizes)
+        self.engine.before_run = self._before
+        return self.engine
+
+
+class Streams(SteppingSizing):
+    """Sizing of cells per sequence."""
+
+    capacity = 1000
+
+    def sizes_of(self, work: Work) -> tuple[int, int, int]:
+        """Return the slots of prompts, those of prefixes, and the cells of each.
+
+        By default, slots in multiples of four, and cells for the longest prompt.
+        """
+        return min(32, -(-len(work.needs) // 4) * 4), 4, -(-max(work.needs) // 64) * 64
+
+    def plan(self, work: Work, layout: Layout | None = None) -> Plan:
+        n_slots, n_hold, share = self.sizes_of(work)
+        return Plan(
+            n_ctx=share * (n_slots + n_hold),
+            n_seq_max=n_slots,
+            n_hold=n_hold,
+            kv_layout=layout or "per_sequence",
+            n_ctx_seq=share,
+            capacity=self.capacity,
+            memory_bytes=0,
+        )
 
 
 CODEBOOK = [500 + i % 400 for i in range(400)]
 CELLS = 64_000  # number of cells that fit into memory
 
 
-class Planning(FakeSizing):
+class Planning(SteppingSizing):
     """Sizing that plans as for a model, and records the layouts of its engine."""
 
     def __init__(self, sizes: Sizes | None = None, n_cells: int = CELLS) -> None:
+        super().__init__()
         self.fixed = sizes or Sizes()
         self.n_cells = n_cells
-        self.n_sharing = 1
-        self.keeps_prefixes = True
         self.layouts: list[str] = []
         self.most_bytes = 1 << 60
-        self.engine: Stepping
-        self.before_run: Callable[[int], object] = lambda _: None
 
     def plan(self, work: Work, layout: Layout | None = None) -> Plan:
         n_ctx, deterministic = self.fixed.n_ctx, self.fixed.deterministic
@@ -120,12 +159,8 @@ class Planning(FakeSizing):
         if plan.memory_bytes > self.most_bytes:
             raise ContextError("too little memory")
 
-    def _before(self, n_runs: int) -> None:
-        self.before_run(n_runs)
-
     def make(self, plan: Plan) -> Stepping:
-        self.engine = Stepping(plan)
-        self.engine.before_run = self._before
+        super().make(plan)
         self.layouts.append(plan.kv_layout)
         resize = self.engine.resize
 

@@ -100,7 +100,7 @@ def loop_of(layout: Layout, *, can_cut: bool = True) -> Loop:
     return loop
 
 
-def turns(layout: Layout, *, is_told: bool, can_cut: bool = True) -> list[int]:
+def turns(layout: Layout, *, is_told: bool, can_cut: bool) -> list[int]:
     """Return the number of computed prompt tokens for each of 20 turns.
 
     The last five tokens of a prompt are not in later prompts, like the end of a
@@ -123,24 +123,14 @@ LAYOUTS = pytest.mark.parametrize("layout", ["per_sequence", "unified"])
 
 @LAYOUTS
 @pytest.mark.parametrize("can_cut", [True, False])
-def test_a_conversation_computes_each_turn_once(layout: Layout, can_cut: bool) -> None:
-    assert turns(layout, is_told=True, can_cut=can_cut) == [N_TURN + 5] * 20
-
-
-@LAYOUTS
-def test_a_conversation_of_plain_requests_computes_each_turn_once(
-    layout: Layout,
+@pytest.mark.parametrize("is_told", [True, False])
+def test_a_conversation_computes_each_turn_once(
+    layout: Layout, *, is_told: bool, can_cut: bool
 ) -> None:
-    assert turns(layout, is_told=False) == [N_TURN + 5] * 20
-
-
-@LAYOUTS
-def test_without_truncation_plain_requests_compute_two_turns_each_time(
-    layout: Layout,
-) -> None:
-    counts = turns(layout, is_told=False, can_cut=False)
-    assert counts[:2] == [N_TURN + 5, 2 * N_TURN + 5]
-    assert counts[2:] == [2 * N_TURN + 5] * 18
+    """Plain requests compute two turns each time if nothing can be truncated."""
+    n_turns = 1 if is_told or can_cut else 2
+    counts = turns(layout, is_told=is_told, can_cut=can_cut)
+    assert counts == [N_TURN + 5, *[n_turns * N_TURN + 5] * 19]
 
 
 @LAYOUTS

@@ -203,8 +203,7 @@ def test_the_layout_changes_while_prompts_come_without_end() -> None:
     sizing.before_run = come
     with loop._lock:  # `come` appends nothing before
         handles.append(submit(loop, coding(0)))
-    while len(handles) < 200:
-        threading.Event().wait(0.001)
+    wait_until(lambda: len(handles) >= 200)
     assert_all_right(handles, coding)
     assert sizing.layouts == ["per_sequence", "unified"]
     forks = [
@@ -224,8 +223,7 @@ def test_a_call_in_a_pool_of_single_prompts_ends_the_pool() -> None:
     started.wait(60)
     with ThreadPoolExecutor(1) as pool:
         call = pool.submit(Call(asked, seed=1).run, loop)
-        while len(loop._groups) + len(loop._arrived) < 2:
-            threading.Event().wait(0.001)
+        wait_until(lambda: len(loop._groups) + len(loop._arrived) == 2)
         may_run.set()
         assert_all_right(call.result(), asked)
     assert_right(single.result(60), coding(90))

@@ -15,6 +15,7 @@ from llamaherd.engine.loop.group import Group
 from llamaherd.engine.loop.runner import Runner
 from llamaherd.engine.schedule.client import State
 from stepping import Stepping, plan, run_together, stepping, submit
+from waiting import wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -183,44 +184,28 @@ def test_statistics_of_calls_at_once_are_their_own_and_add_up() -> None:
     assert not engine.numbers_of
 
 
-def test_what_came_before_is_not_computed_again() -> None:
+@pytest.mark.parametrize("can_cut", [True, False])
+def test_what_came_before_is_not_computed_again(*, can_cut: bool) -> None:
+    """Without truncation, a second prompt shows what is held as a prefix."""
     loop, engine = stepping(plan())
-    chat = [5] * 30
+    engine.can_cut = can_cut
+    chat, longer = [5] * 30, [*[5] * 30, *[6] * 20]
 
     def n_prefilled(tokens: Sequence[int]) -> int:
         result = submit(loop, request(tokens, 5)).result(60)
         assert_right(result, request(tokens, 5))
         return result.stats.n_prefill_tokens
 
-    assert n_prefilled([*chat, 1]) == 31
-    assert [n_prefilled([*chat, 10 + i]) for i in range(5)] == [1] * 5
-    longer = [*chat, *[6] * 20]
-    assert [n_prefilled([*longer, 20 + i]) for i in range(4)] == [21, 1, 1, 1]
-    equal = [9] * 25
-    assert [n_prefilled(equal) for _ in range(10)] == [25, *[1] * 9]
-    assert loop.load.n_prefixes == 0
-    assert engine.is_idle
-
-
-def test_without_truncation_what_came_before_is_held_as_a_prefix() -> None:
-    loop, engine = stepping(plan())
-    engine.can_cut = False
-    chat = [5] * 30
-
-    def n_prefilled(tokens: Sequence[int]) -> int:
-        result = submit(loop, request(tokens, 5)).result(60)
-        assert_right(result, request(tokens, 5))
-        return result.stats.n_prefill_tokens
-
-    assert n_prefilled([*chat, 1]) == 31
-    assert n_prefilled([*chat, 2]) == 31  # and holds the shared prefix
+    n_whole = 1 if can_cut else 2  # prompts that compute all their tokens
+    for tokens in ([*chat, 1], [*chat, 2])[:n_whole]:
+        assert n_prefilled(tokens) == 31
     assert [n_prefilled([*chat, 10 + i]) for i in range(5)] == [1] * 5
     # A longer shared beginning is held in addition.
-    longer = [*chat, *[6] * 20]
-    assert [n_prefilled([*longer, 20 + i]) for i in range(4)] == [21, 21, 1, 1]
-    equal = [9] * 25
-    assert [n_prefilled(equal) for _ in range(10)] == [25, 25, *[1] * 8]
-    assert loop.load.n_prefixes == 3
+    counts = [n_prefilled([*longer, 20 + i]) for i in range(4)]
+    assert counts == [*[21] * n_whole, *[1] * (4 - n_whole)]
+    counts = [n_prefilled([9] * 25) for _ in range(10)]
+    assert counts == [*[25] * n_whole, *[1] * (10 - n_whole)]
+    assert loop.load.n_prefixes == (0 if can_cut else 3)
     assert engine.is_idle
 
 
@@ -252,11 +237,9 @@ def test_a_prefix_outlives_the_call_that_computes_it_if_others_wait_for_it() -> 
     engine.n_batch = 20  # so that the prefix needs several steps
     with ThreadPoolExecutor(2) as pool:
         one = pool.submit(first.run, loop)
-        while engine.n_runs < 1:
-            threading.Event().wait(0.001)
+        wait_until(lambda: engine.n_runs >= 1)
         two = pool.submit(second.run, loop)
-        while not loop._arrived:
-            threading.Event().wait(0.001)
+        wait_until(lambda: bool(loop._arrived))
         both.set()
         assert one.result().finish_reasons == ["cancelled"] * 4
         assert_all_right(two.result(), second.requests)
@@ -289,8 +272,7 @@ def test_changes_do_not_abort_a_prefix_that_others_need(change: str) -> None:
     all_in = threading.Event()
     with ThreadPoolExecutor(1) as pool:
         results = pool.submit(call.run, loop)
-        while not loop._groups:
-            threading.Event().wait(0.001)
+        wait_until(lambda: bool(loop._groups))
         singles += [submit(loop, long_request(100 + i)) for i in range(12)]
         engine.before_run = disturb
         all_in.set()
@@ -316,8 +298,7 @@ def test_cancelling_everything_aborts_the_step_of_a_prefix() -> None:
     all_in = threading.Event()
     with ThreadPoolExecutor(2) as pool:
         runs = [pool.submit(call.run, loop) for call in calls]
-        while len(loop._groups) + len(loop._arrived) < 2:
-            threading.Event().wait(0.001)
+        wait_until(lambda: len(loop._groups) + len(loop._arrived) == 2)
         all_in.set()
         for run in runs:
             assert run.result().finish_reasons == ["cancelled"] * 4
@@ -337,8 +318,7 @@ def test_prefixes_of_prefixes_outlive_a_call_that_never_started() -> None:
     both_wait = threading.Event()
     with ThreadPoolExecutor(2) as pool:
         one, two = pool.submit(first.run, loop), pool.submit(second.run, loop)
-        while len(loop._groups) + len(loop._arrived) < 3:
-            threading.Event().wait(0.001)
+        wait_until(lambda: len(loop._groups) + len(loop._arrived) == 3)
         engine.before_run = lambda n_runs: n_runs == 4 and first.cancel()
         both_wait.set()
         assert one.result().finish_reasons == ["cancelled"] * 4

@@ -16,48 +16,23 @@ from llamaherd.calls.run.call import Call
 from llamaherd.engine.core.errors import NativeError
 from llamaherd.engine.loop import runner
 from llamaherd.engine.loop.loop import Loop
-from llamaherd.engine.memory.plan import Plan
-from stepping import Stepping, plan, stepping, submit
+from stepping import Streams, plan, stepping, submit
 from waiting import wait_until
 
 if TYPE_CHECKING:
     from llamaherd.calls.run.handle import Handle
-
-
-class Growing(FakeSizing):
-    """Sizing that plans slots in multiples of four, and cells for the longest prompt."""
-
-    def plan(self, work: object, layout: str | None = None) -> Plan:
-        n_slots = min(32, -(-len(work.needs) // 4) * 4)
-        share = -(-max(work.needs) // 64) * 64
-        return Plan(
-            n_ctx=share * (n_slots + 4),
-            n_seq_max=n_slots,
-            n_hold=4,
-            kv_layout=layout or "per_sequence",
-            n_ctx_seq=share,
-            capacity=1000,
-            memory_bytes=0,
-        )
-
-    def make(self, sizes: Plan) -> FakeEngine:
-        self.engine = FakeEngine(sizes.n_ctx, sizes.n_sequences, pooled=False)
-        return self.engine
+    from llamaherd.engine.loop.sizing import Work
+    from llamaherd.engine.memory.plan import Plan
 
 
 def test_what_does_not_fit_has_the_cache_grow_and_nothing_is_lost() -> None:
-    class Waiting(Growing):
-        def make(self, sizes: Plan) -> FakeEngine:
-            self.engine = Stepping(sizes)
-            self.engine.before_run = hold
-            return self.engine
-
     def hold(n_runs: int) -> None:
         if n_runs == 2:
             assert all(slot.generated for slot in sizing.engine.slots.values())
             wait_until(lambda: loop._arrived)
 
-    sizing = Waiting(plan(), FakeEngine(1, 1))
+    sizing = Streams()
+    sizing.before_run = hold
     loop = Loop(sizing)
     with loop._lock:  # they arrive at the same time
         running = [submit(loop, long_request(i)) for i in range(3)]
@@ -76,7 +51,7 @@ def test_what_does_not_fit_has_the_cache_grow_and_nothing_is_lost() -> None:
 
 def test_a_conversation_that_outgrows_its_cells_computes_new_tokens_only() -> None:
     """A cache that grows takes kept prompts along."""
-    sizing = Growing(plan(), FakeEngine(1, 1))
+    sizing = Streams()
     loop = Loop(sizing)
     counts = []
     for i in range(1, 21):
@@ -89,13 +64,12 @@ def test_a_conversation_that_outgrows_its_cells_computes_new_tokens_only() -> No
 
 
 def test_prefixes_that_come_again_and_again_get_places() -> None:
-    class Placing(Growing):
-        def plan(self, work: object, layout: str | None = None) -> Plan:
-            sizes = super().plan(work, layout)
-            n_ctx = sizes.n_ctx_seq * (sizes.n_seq_max + work.n_prefixes)
-            return replace(sizes, n_hold=work.n_prefixes, n_ctx=n_ctx)
+    class Placing(Streams):
+        def sizes_of(self, work: Work) -> tuple[int, int, int]:
+            n_slots, _, share = super().sizes_of(work)
+            return n_slots, work.n_prefixes, share
 
-    sizing = Placing(plan(), FakeEngine(1, 1))
+    sizing = Placing()
     loop = Loop(sizing)
     reused = []
     for i in range(8 * 12):
@@ -114,24 +88,9 @@ def test_prefixes_without_a_hold_slot_in_the_new_cache_wait_or_are_skipped(
 ) -> None:
     """A longer prompt arrives while they are computed; fewer sequences then fit."""
 
-    class Shrinking(Growing):
-        def plan(self, work: object, _layout: str | None = None) -> Plan:
-            is_long = max(work.needs) > 640
-            n_slots, n_held, share = (1, n_hold, 1024) if is_long else (2, 4, 640)
-            return Plan(
-                n_ctx=share * (n_slots + n_held),
-                n_seq_max=n_slots,
-                n_hold=n_held,
-                kv_layout="per_sequence",
-                n_ctx_seq=share,
-                capacity=1000,
-                memory_bytes=0,
-            )
-
-        def make(self, sizes: Plan) -> FakeEngine:
-            self.engine = Stepping(sizes)
-            self.engine.before_run = come
-            return self.engine
+    class Shrinking(Streams):
+        def sizes_of(self, work: Work) -> tuple[int, int, int]:
+            return (1, n_hold, 1024) if max(work.needs) > 640 else (2, 4, 640)
 
     handles = []
 
@@ -140,7 +99,8 @@ def test_prefixes_without_a_hold_slot_in_the_new_cache_wait_or_are_skipped(
             assert sum(s.is_prefix for s in sizing.engine.slots.values()) == 2
             handles.append(submit(loop, request([4] * 700, 10)))
 
-    sizing = Shrinking(plan(), FakeEngine(1, 1))
+    sizing = Shrinking()
+    sizing.before_run = come
     loop = Loop(sizing)
     shared = [request([6 + i % 2] * 500 + [i], 5) for i in range(8)]
     results = Call(shared, seed=1).run(loop)
@@ -151,15 +111,9 @@ def test_prefixes_without_a_hold_slot_in_the_new_cache_wait_or_are_skipped(
 
 
 def test_nobody_is_paused_for_a_place_that_a_single_prompt_could_do_without() -> None:
-    class WithoutPlaces(Growing):
-        def plan(self, work: object, layout: str | None = None) -> Plan:
-            n_hold = 4 if work.n_prefixes else 0
-            return replace(super().plan(work, layout), n_seq_max=4, n_hold=n_hold)
-
-        def make(self, sizes: Plan) -> FakeEngine:
-            self.engine = Stepping(sizes)
-            self.engine.before_run = come
-            return self.engine
+    class WithoutPlaces(Streams):
+        def sizes_of(self, work: Work) -> tuple[int, int, int]:
+            return 4, 4 if work.n_prefixes else 0, super().sizes_of(work)[2]
 
     def come(n_runs: int) -> None:
         if n_runs == 1:
@@ -172,7 +126,8 @@ def test_nobody_is_paused_for_a_place_that_a_single_prompt_could_do_without() ->
 
     single: list[Handle] = []
     is_answered = threading.Event()
-    sizing = WithoutPlaces(plan(), FakeEngine(1, 1))
+    sizing = WithoutPlaces()
+    sizing.before_run = come
     loop = Loop(sizing)
     call = Call([long_request(i) for i in range(12)], seed=1)
     shared = Call([request([6] * 30 + [i]) for i in range(3)], seed=1)
@@ -186,12 +141,12 @@ def test_nobody_is_paused_for_a_place_that_a_single_prompt_could_do_without() ->
 
 
 def test_without_memory_to_grow_the_others_go_on() -> None:
-    class Small(Growing):
+    class Small(Streams):
         def check_memory(self, sizes: Plan, _n_bytes_freed: int = 0) -> None:
             if sizes.n_ctx_seq > 512:
                 raise ContextError("too little memory")
 
-    loop = Loop(Small(plan(), FakeEngine(1, 1)))
+    loop = Loop(Small())
     running = submit(loop, long_request())
     with pytest.raises(ContextError, match="too little memory"):
         submit(loop, request([4] * 700)).result(60)

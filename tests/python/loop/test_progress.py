@@ -7,16 +7,15 @@ from typing import TYPE_CHECKING
 
 import pytest
 from fake_calls import assert_all_right, assert_right, long_request, request
-from fake_engine import FakeEngine, FakeSizing, answer, make_loop
+from fake_engine import answer, make_loop
 from hypothesis import given
 from hypothesis import strategies as st
 from llamaherd.calls.run.call import Call
 from llamaherd.engine.core.outcome import RunOutcome, Status
 from llamaherd.engine.loop.loop import Loop
 from llamaherd.engine.loop.slot_times import NO_TIMES, SlotTime, SlotWatch
-from llamaherd.engine.memory.plan import Plan
 from llamaherd.engine.schedule.client import Client
-from stepping import Stepping, plan, stepping, submit
+from stepping import Stepping, Streams, plan, stepping, submit
 from thorough import examples
 from waiting import wait_until
 
@@ -26,6 +25,7 @@ if TYPE_CHECKING:
     from llamaherd.calls.run.handle import Handle
     from llamaherd.engine.core.request import Request
     from llamaherd.engine.loop.sizing import Work
+    from llamaherd.engine.memory.plan import Plan
 
 
 def test_a_cancelled_request_aborts_no_step_while_another_one_waits() -> None:
@@ -80,34 +80,23 @@ def test_a_prefix_whose_state_was_lost_is_computed_once_more() -> None:
     assert loop.wait(60)
 
 
-class Scarce(FakeSizing):
+class Scarce(Streams):
     """Sizing of a machine whose memory holds few long sequences or many short ones."""
 
-    def plan(self, work: Work, layout: str | None = None) -> Plan:
+    capacity = 2048
+
+    def sizes_of(self, work: Work) -> tuple[int, int, int]:
         share = 1 << (max(need for need in work.needs if need <= 2048) - 1).bit_length()
-        n_slots = max(1, min(2048 // share, len(work.needs)))
-        return Plan(
-            n_ctx=share * (n_slots + 2),
-            n_seq_max=n_slots,
-            n_hold=2,
-            kv_layout=layout or "per_sequence",
-            n_ctx_seq=share,
-            capacity=2048,
-            memory_bytes=0,
-        )
+        return max(1, min(2048 // share, len(work.needs))), 2, share
 
-    def make(self, sizes: Plan) -> FakeEngine:
-        self.engine = Stepping(sizes)
-        self.engine.n_batch = 40
-        self.engine.before_run = self.come
+    def make(self, sizes: Plan) -> Stepping:
+        super().make(sizes).n_batch = 40
         return self.engine
-
-    come: Callable[[int], object]
 
 
 def alternating() -> tuple[Loop, Scarce, list[Handle], Callable[[int], None]]:
     """Return a loop, and a function that submits long and short prompts in turn."""
-    sizing = Scarce(plan(), FakeEngine(1, 1))
+    sizing = Scarce()
     loop = Loop(sizing)
     handles: list[Handle] = []
 
@@ -134,7 +123,7 @@ def test_caches_of_other_sizes_do_not_delay_a_prompt_forever(*, is_call: bool) -
             come(n_runs)
 
     is_done: list[bool] = []
-    sizing.come = limited
+    sizing.before_run = limited
     if is_call:
         asked = [request([7] * 200 + [i], 3) for i in range(6)]
         results = list(Call(asked, seed=1).run(loop))
@@ -149,9 +138,9 @@ def test_caches_of_other_sizes_do_not_delay_a_prompt_forever(*, is_call: bool) -
 
 
 def test_a_prompt_that_never_fits_does_not_spoil_the_others_of_its_call() -> None:
-    sizing = Scarce(plan(), FakeEngine(1, 1))
+    sizing = Scarce()
     loop = Loop(sizing)
-    sizing.come = lambda n_runs: n_runs == 1 and wait_until(lambda: loop._arrived)
+    sizing.before_run = lambda n_runs: n_runs == 1 and wait_until(lambda: loop._arrived)
     running = submit(loop, long_request())
     wait_until(lambda: loop._groups)
     asked = [request([1] * 3000, 5), request([2] * 1000, 5)]
