@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from llamaherd.server import schemas
 from llamaherd.server.answers import FormWriter, ServedAnswer
 from llamaherd.server.chats import content_text, joined_text
-from llamaherd.server.errors import ApiError, bad_field
 from llamaherd.server.openai import RewrittenChat, chat_properties
 from llamaherd.server.protocol import dumps
 from llamaherd.server.running import counts
@@ -27,14 +26,11 @@ from llamaherd.server.schemas import (
     TEXT,
     Schema,
     UnusedField,
-    check_kinds,
     checked_fields,
-    checked_messages,
     either,
     listed,
     part,
     record,
-    shown,
     unfit,
     whole,
 )
@@ -45,11 +41,11 @@ if TYPE_CHECKING:
 
     from llamaherd.engine.core.results import Result
     from llamaherd.engine.model.model import Model
+    from llamaherd.server.errors import ApiError
     from llamaherd.server.running import ParsedRequest
     from llamaherd.server.tools import FunctionCall
 
 _BLOCKS: Schema = either(schemas.TEXT, listed(schemas.OBJECT))
-_MESSAGE = part({"role": schemas.TEXT, "content": _BLOCKS})
 _OF_BLOCKS = {"type": schemas.TEXT, "cache_control": schemas.OBJECT}
 _BLOCK_KINDS = {
     "tool_result": part(
@@ -69,27 +65,32 @@ _BLOCK_KINDS = {
 }
 _TOOL = part(
     {"name": schemas.TEXT},
+    type={"enum": ["custom"]},
     description=schemas.TEXT,
     input_schema=schemas.OBJECT,
     strict=schemas.FLAG,
-    **_OF_BLOCKS,
+    cache_control=schemas.OBJECT,
 )
-_FORMAT = part({"type": schemas.TEXT}, schema=ANSWER_SCHEMA)
+_FORMAT = part({"type": {"enum": ["json_schema"]}}, schema=ANSWER_SCHEMA)
+_CHOICES = {"auto": "auto", "any": "required", "none": "none"}
+_THINKING = {"enabled": "enabled", "adaptive": "enabled", "disabled": "disabled"}
 _OWN: dict[str, Schema] = {
     "messages": listed(
-        record(role={"enum": ["user", "assistant"]}, content=_BLOCKS), minItems=1
+        part({"role": {"enum": ["user", "assistant"]}, "content": _BLOCKS}), minItems=1
     ),
     "max_tokens": whole(1),
     "system": _BLOCKS,
     "stop_sequences": listed(schemas.TEXT),
     "tools": listed(_TOOL),
     "tool_choice": part(
-        {"type": schemas.TEXT},
+        {"type": {"enum": [*_CHOICES, "tool"]}},
         name=schemas.TEXT,
         disable_parallel_tool_use=schemas.FLAG,
     ),
     "thinking": part(
-        {"type": schemas.TEXT}, budget_tokens=schemas.WHOLE, display=schemas.TEXT
+        {"type": {"enum": list(_THINKING)}},
+        budget_tokens=schemas.WHOLE,
+        display=schemas.TEXT,
     ),
     "output_config": part(effort=schemas.TEXT, format=_FORMAT),
 }
@@ -120,32 +121,25 @@ _NAMES = {
     "reasoning_effort": "output_config",
     "max_completion_tokens": "max_tokens",
 }
-_CHOICES = {"auto": "auto", "any": "required", "none": "none"}
-_THINKING = {"enabled": "enabled", "adaptive": "enabled", "disabled": "disabled"}
 _STOP_REASONS = {"length": "max_tokens", "tool_calls": "tool_use"}
 
 
-def _messages(request: Mapping[str, object]) -> list[dict[str, Any]]:
+def _messages(request: Mapping[str, Any]) -> list[dict[str, Any]]:
     """Return the conversation in the format of chats."""
-    messages = checked_messages(request["messages"])
     conversation: list[dict[str, Any]] = []
     if "system" in request:
         conversation.append(
             {"role": "system", "content": content_text("system", request["system"])}
         )
-    for i, message in enumerate(messages):
-        where = f"messages[{i}]"
-        fields = checked_fields(where, message, _MESSAGE)
-        role, content = fields["role"], fields["content"]
-        if role not in ("user", "assistant"):
-            raise unfit(f"{where}.role", "one of user, assistant", role)
+    for i, message in enumerate(request["messages"]):
+        where, content = f"messages[{i}]", message["content"]
         blocks = [{"type": "text", "text": content}]
         if isinstance(content, list):
             blocks = [
                 _block_of(f"{where}.content[{j}]", block)
                 for j, block in enumerate(content)
             ]
-        if role == "user":
+        if message["role"] == "user":
             conversation += _of_user(f"{where}.content", blocks)
         else:
             conversation.append(_of_assistant(f"{where}.content", blocks))
@@ -195,15 +189,6 @@ def _of_assistant(where: str, blocks: Sequence[dict[str, Any]]) -> dict[str, Any
         else:
             message["content"] += joined_text(where, [block], first=i)
     return message
-
-
-def _kind(name: str, value: Mapping[str, object], kinds: Sequence[str]) -> str:
-    """Return the type of an object, which is one of several."""
-    kind = value.get("type")
-    if not isinstance(kind, str) or kind not in kinds:
-        text = f"{name}.type must be one of {', '.join(kinds)}, not {shown(kind)}"
-        raise bad_field(name.partition(".")[0], text)
-    return kind
 
 
 class MessageWriter(FormWriter):
@@ -379,41 +364,29 @@ class Messages(RewrittenChat):
         # The first event of a stream has the number of tokens of the prompt.
         return replace(parsed, with_running_usage=parsed.stream)
 
-    def as_chat(self, request: Mapping[str, object]) -> dict[str, object]:
+    def as_chat(self, request: Mapping[str, Any]) -> dict[str, object]:
         """See `RewrittenChat`."""
         chat = {name: value for name, value in request.items() if name not in _OWN}
         chat["messages"] = _messages(request)
         chat["max_completion_tokens"] = request["max_tokens"]
         if "stop_sequences" in request:
-            check_kinds("stop_sequences", request["stop_sequences"], schemas.LIST)
             chat["stop"] = request["stop_sequences"]
         if "tools" in request:
-            kinds = ("custom", None)
-            chat["tools"] = as_functions(request["tools"], kinds, _TOOL, "input_schema")
+            chat["tools"] = as_functions(request["tools"], "input_schema")
         if "tool_choice" in request:
-            choice = _checked("tool_choice", request)
-            kind = _kind("tool_choice", choice, (*_CHOICES, "tool"))
-            if kind == "tool" and "name" not in choice:
+            choice = request["tool_choice"]
+            is_named, name = choice["type"] == "tool", choice.get("name")
+            if is_named and name is None:
                 raise unfit("tool_choice.name", "a string", None, param="tool_choice")
-            named = {"type": "function", "function": {"name": choice.get("name")}}
-            chat["tool_choice"] = named if kind == "tool" else _CHOICES[kind]
+            named = {"type": "function", "function": {"name": name}}
+            chat["tool_choice"] = named if is_named else _CHOICES[choice["type"]]
         if "thinking" in request:
-            thinking = _checked("thinking", request)
-            kind = _THINKING[_kind("thinking", thinking, tuple(_THINKING))]
-            settings = {k: v for k, v in thinking.items() if k != "display"}
-            chat["thinking"] = {**settings, "type": kind}
-        config = _checked("output_config", request)
-        if "effort" in config:
+            thinking = {k: v for k, v in request["thinking"].items() if k != "display"}
+            chat["thinking"] = {**thinking, "type": _THINKING[thinking["type"]]}
+        config = request.get("output_config", {})
+        if config.get("effort") is not None:
             chat["reasoning_effort"] = config["effort"]
-        if "format" in config:
-            form = config["format"]
-            _kind("output_config.format", form, ("json_schema",))
-            chat["response_format"] = {
-                "type": "json_schema",
-                "schema": form.get("schema"),
-            }
+        if config.get("format") is not None:
+            schema = config["format"].get("schema")
+            chat["response_format"] = {"type": "json_schema", "schema": schema}
         return chat
-
-
-def _checked(name: str, request: Mapping[str, object]) -> dict[str, Any]:
-    return checked_fields(name, request.get(name, {}), _OWN[name], param=name)

@@ -11,8 +11,6 @@ from typing import TYPE_CHECKING, Any
 
 from llamaherd.calls.asks.options import checked_variables
 from llamaherd.calls.chat.messages import check_texts
-from llamaherd.engine.core import checks
-from llamaherd.engine.core.argument import Argument, Field
 from llamaherd.engine.core.thinking import MOST_TOKENS, checked_thinking
 from llamaherd.server.errors import JSON, bad_field
 from llamaherd.server.schemas import (
@@ -22,10 +20,9 @@ from llamaherd.server.schemas import (
     TEXT,
     WHOLE,
     Schema,
-    check_kinds,
     check_of_message,
+    check_value,
     checked_fields,
-    checked_messages,
     either,
     listed,
     part,
@@ -56,7 +53,9 @@ CHAT_FIELDS: dict[str, Schema] = {
     "continue_final_message": FLAG,
     "add_generation_prompt": FLAG,
 }
-_THINKING = part({"type": TEXT}, budget_tokens=WHOLE)
+_THINKING = part(
+    {"type": {"enum": ["enabled", "disabled"]}}, budget_tokens=whole(0, MOST_TOKENS)
+)
 _SWITCHES = ("enable_thinking", "thinking")  # variables of templates
 _NO_EFFORT = "none"
 
@@ -85,16 +84,13 @@ def chat_options(
     if KWARGS in request:
         variables = checked_variables(KWARGS, request[KWARGS])
     options: dict[str, Any] = {
-        name: checks.flag(name, request[name])
-        for name in ("show_schema",)
-        if name in request
+        name: request[name] for name in ("show_schema",) if name in request
     }
     effort = request.get("reasoning_effort")
-    if effort is not None and checks.text("reasoning_effort", effort) != _NO_EFFORT:
+    if effort not in (None, _NO_EFFORT):
         variables = {"reasoning_effort": effort, **variables}
     if "enable_thinking" in request:
-        is_on = checks.flag("enable_thinking", request["enable_thinking"])
-        variables = {"enable_thinking": is_on, **variables}
+        variables = {"enable_thinking": request["enable_thinking"], **variables}
     switch = next((variables[n] for n in _SWITCHES if n in variables), None)
     if effort == _NO_EFFORT or switch is False:
         options["thinking"] = False
@@ -102,7 +98,8 @@ def chat_options(
         options["thinking"] = None  # -1: the template decides
     for name in BUDGETS:
         if name in request:
-            options["thinking"] = _budget(name, request)
+            n = request[name]  # -1: no limit, 0: no thought
+            options["thinking"] = None if n == -1 else n or False
     if "thinking" in request:
         options["thinking"] = _thinking(request["thinking"])
     if variables:
@@ -123,7 +120,7 @@ def check_last_message(request: Mapping[str, object], *, is_assistants: bool) ->
         ("continue_final_message", is_assistants),
         ("add_generation_prompt", not is_assistants),
     ):
-        if name in request and checks.flag(name, request[name]) is not usual:
+        if request.get(name, usual) is not usual:
             raise bad_field(
                 name,
                 f"{name} must be {JSON.literal(usual)} here, not "
@@ -132,26 +129,13 @@ def check_last_message(request: Mapping[str, object], *, is_assistants: bool) ->
             )
 
 
-def _budget(name: str, request: Mapping[str, object]) -> int | bool | None:
-    """Return the token limit of a thought: None for -1, False for 0 (no thought)."""
-    n = checks.integer(name, request[name], -1, MOST_TOKENS)
-    return None if n == -1 else n or False
-
-
 def _thinking(value: object) -> Any:  # noqa: ANN401 - checked by the library
     """Convert `thinking` for the library; in some APIs it is an object with a type."""
     if not isinstance(value, dict) or "type" not in value:
         return checked_thinking("thinking", value)
-    where = Argument("thinking")
-    kinds = ("enabled", "disabled")
-    kind = checks.choice(where.at(Field("type")), value["type"], kinds)
     fields = checked_fields("thinking", value, _THINKING, param="thinking")
-    n = fields.get("budget_tokens", True)
-    if n is not True:
-        n = checks.integer(where.at(Field("budget_tokens")), n, 0, MOST_TOKENS)
-    if kind == "disabled":
-        return False
-    return checked_thinking("thinking", n)
+    is_on = fields["type"] == "enabled"
+    return checked_thinking("thinking", is_on and fields.get("budget_tokens", True))
 
 
 _ROLES = {
@@ -183,9 +167,8 @@ _MESSAGE = with_more(
 )
 
 
-def chat_messages(request: Mapping[str, object]) -> list[dict[str, object]]:
+def chat_messages(messages: Sequence[object]) -> list[dict[str, object]]:
     """Convert the messages of a conversation to the format of the library."""
-    messages = checked_messages(request.get("messages"))
     talk = [_message(f"messages[{i}]", message) for i, message in enumerate(messages)]
     check_texts("messages", talk)
     return talk
@@ -201,7 +184,7 @@ def _message(name: str, message: object) -> dict[str, object]:
     accepted = {"role", "content", of_tools}
     if of_tools == "tool_calls":
         accepted.add("refusal")
-    check_kinds(name, {key: message[key] for key in accepted & message.keys()}, _MESSAGE)
+    check_value(name, {key: message[key] for key in accepted & message.keys()}, _MESSAGE)
     for key, value in message.items():
         if key not in accepted:
             check_of_message(name, key, value)

@@ -13,24 +13,22 @@ from llamaherd.calls.api.embed import prepare_embed
 from llamaherd.calls.api.score import prepare_score
 from llamaherd.calls.asks.options import EmbedOptions, ScoreOptions
 from llamaherd.engine.core import checks
-from llamaherd.engine.core.argument import Argument
 from llamaherd.engine.core.declaration import options_of
 from llamaherd.engine.core.errors import BadArgumentError, code_of
 from llamaherd.server import schemas
 from llamaherd.server.errors import ApiError, bad_field, of_text
-from llamaherd.server.limits import check_items, check_pairs
+from llamaherd.server.limits import check_pairs
 from llamaherd.server.schemas import (
     FLAG,
     OBJECT,
     OF_CLIENTS,
     Schema,
     UnusedField,
-    checked_string,
     either,
     listed,
+    part,
     record,
     ref,
-    unfit,
     whole,
 )
 from llamaherd.server.settings import name_among
@@ -91,21 +89,20 @@ class EmbeddingsApi(WorkShape):
         """See `WorkShape`."""
         return self.prepared(self.effective_fields(fields))
 
-    def prepared(self, request: Mapping[str, object]) -> Prepared[Embeddings]:
+    def prepared(self, request: Mapping[str, Any]) -> Prepared[Embeddings]:
         """Return the job of a request whose fields are known."""
         name, model = self.chosen(request)
         if self.served.embedding_model is not None:  # it computes all vectors
             name, model = str(self._settings.embedding_name), self.served.embedding_model
-        form = checks.choice(
-            "encoding_format", request.get("encoding_format", "float"), _FORMATS
-        )
+        form = request.get("encoding_format", "float")
         n_embd = model.info.n_embd_out
         size = n_embd
         if "dimensions" in request:
             size = checks.integer("dimensions", request["dimensions"], 1, n_embd)
-        texts, is_many = _texts(request["input"])
+        given = request["input"]
+        is_many = isinstance(given, list) and isinstance(given[0], (str, list))
+        texts = given if is_many else [given]
         options = {name: request[name] for name in _OPTIONS & request.keys()}
-        is_scaled = checks.flag("normalize", options.get("normalize", True))
         try:
             work = self.work(model, texts, request, options)
         except BadArgumentError as error:
@@ -116,6 +113,7 @@ class EmbeddingsApi(WorkShape):
 
         def render(embeddings: Embeddings) -> dict[str, object]:
             _check_all(embeddings.errors, lambda i: f"input[{i}]" if is_many else "input")
+            is_scaled = options.get("normalize", True)
             vectors = _cut(embeddings.vectors, size, is_scaled=is_scaled)
             data = [
                 {"object": "embedding", "index": i, "embedding": _written(vector, form)}
@@ -132,45 +130,20 @@ class EmbeddingsApi(WorkShape):
         model: Model,
         texts: list[Any],
         request: Mapping[str, object],
-        options: dict[str, object],
+        options: dict[str, Any],
     ) -> Runnable[Embeddings]:
         """Return a job that computes embeddings."""
         if "truncate_prompt_tokens" in request:
-            n = request["truncate_prompt_tokens"]
-            if isinstance(n, bool) or n != -1:
-                wanted = "-1 (the maximum of the model)"
-                raise unfit("truncate_prompt_tokens", wanted, n)
             options.setdefault("truncate", True)
         return prepare_embed(model, texts, options)  # type: ignore[arg-type]
 
-    def chosen(self, request: Mapping[str, object]) -> tuple[str, Model]:
+    def chosen(self, request: Mapping[str, Any]) -> tuple[str, Model]:
         """Return the requested model, or else the one for embeddings, with its name."""
         settings, embedding_model = self._settings, self.served.embedding_model
-        requested = checked_string("model", request.get("model", ""))
-        name = name_among(requested, settings.names)
+        name = name_among(request.get("model", ""), settings.names)
         if embedding_model is not None and name in (None, settings.embedding_name):
             return str(settings.embedding_name), embedding_model
         return name or settings.model_name, self._model
-
-
-def _texts(value: object) -> tuple[list[Any], bool]:
-    """Return the texts of a request, or lists of token ids; and whether it has a list."""
-    if not isinstance(value, (str, list)):
-        raise unfit("input", "a text, or a list of texts or token ids", value)
-    texts: list[Any] = value if isinstance(value, list) else [value]
-    is_many = texts is value and all(isinstance(text, (str, list)) for text in texts[:1])
-    if not is_many:  # a text, or a list of token ids
-        texts = [value]
-    if not texts or len(texts) > schemas.MOST_ITEMS:
-        must = f"input must have 1 to {schemas.MOST_ITEMS} texts, not {len(texts)}"
-        raise bad_field("input", must)
-    for i, text in enumerate(texts):
-        name = f"input[{i}]" if is_many else "input"
-        if text is None:
-            raise unfit(name, "a text or a list of token ids", text, param="input")
-        if not text:
-            raise bad_field("input", f"{name} must not be an empty text")
-    return texts, is_many
 
 
 def _check_all(errors: Sequence[str | None], name_of: Callable[[int], str]) -> None:
@@ -207,10 +180,7 @@ _UNUSED_OF_RERANK: dict[str, UnusedField] = {
     "softmax": UnusedField(FLAG, (True,)),
     "use_activation": UnusedField(FLAG, (True,)),
 }
-_DOCUMENT = either(
-    schemas.SOME_TEXT,
-    {**record(text=schemas.SOME_TEXT), "additionalProperties": False},
-)
+_DOCUMENT = either(schemas.SOME_TEXT, part({"text": schemas.SOME_TEXT}))
 _PROMPT = "Passage: {}\nQuestion that this passage answers:"
 
 
@@ -263,7 +233,7 @@ class RerankApi(WorkShape):
         """See `WorkShape`."""
         request = self.effective_fields(fields)
         name, model = self._vectors.chosen(request)
-        query = _text(Argument("query"), request["query"])
+        query = _text(request["query"])
         answer = _Answer(request, name)
         texts = answer.documents
         if self._ctx is not None and self._ctx.model is model:
@@ -285,7 +255,7 @@ class RerankApi(WorkShape):
 class _Answer:
     """Checked documents of a request, and the format of its answer."""
 
-    def __init__(self, request: Mapping[str, object], model_name: str) -> None:
+    def __init__(self, request: Mapping[str, Any], model_name: str) -> None:
         names = [name for name in ("documents", "texts") if name in request]
         if len(names) != 1:
             text = "needs documents or texts, and only one of them"
@@ -293,15 +263,10 @@ class _Answer:
             raise ApiError(400, f"the request {text}", param="documents", code=code)
         (self._name,) = names
         self._is_plain = self._name == "texts"
-        items = check_items(self._name, request[self._name])
-        self.documents = [
-            _text(Argument(self._name, (i,)), item) for i, item in enumerate(items)
-        ]
-        n = request.get("top_n", 0)
-        self._n = checks.integer("top_n", n, 0) or len(items)
+        self.documents = [_text(document) for document in request[self._name]]
+        self._n = request.get("top_n") or len(self.documents)
         flag = "return_text" if self._is_plain else "return_documents"
-        with_texts = request.get(flag, not self._is_plain)
-        self._with_texts = checks.flag(flag, with_texts)
+        self._with_texts = request.get(flag, not self._is_plain)
         self._model_name = model_name
 
     def of_vectors(self, embeddings: Embeddings) -> object:
@@ -348,11 +313,5 @@ class _Answer:
         return {"text": text} if self._is_plain else {"document": {"text": text}}
 
 
-def _text(where: Argument, value: object) -> str:
-    """Return a query or a document: a text, or an object with a text."""
-    if isinstance(value, dict) and value.keys() == {"text"}:
-        value = value["text"]
-    text = checks.text(where, value)
-    if not text:
-        raise bad_field(where.name, f"{where.spelled()} must not be empty")
-    return text
+def _text(document: str | Mapping[str, str]) -> str:
+    return document if isinstance(document, str) else document["text"]

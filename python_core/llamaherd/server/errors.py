@@ -44,7 +44,7 @@ _TYPES = {
     422: "invalid_request_error",
     429: "rate_limit_error",
 }
-_WITH_PARTS = ("messages", "stream_options")  # objects whose fields OpenAI's errors name
+WITH_PARTS = ("messages", "stream_options")  # objects whose fields OpenAI's errors name
 # Fields with prompts, and with a system text, in this and in other APIs.
 _PROMPTS = ("messages", "prompts", "input", "texts", "prompt")
 _SYSTEMS = frozenset(("system", "system_prompt", "instructions"))
@@ -176,7 +176,7 @@ def _of_argument(error: BadArgumentError, names: Collection[str]) -> ApiError:
     where = field(Argument(error.argument, error.place))
     param = None
     if where.name.partition(".")[0] in names:
-        param = where.dotted() if where.name in _WITH_PARTS else where.name
+        param = where.dotted() if where.name in WITH_PARTS else where.name
     text = error.rendered(lambda argument: field(argument).dotted())
     return ApiError(400, text, param=param, code="invalid_value")
 

@@ -14,7 +14,7 @@ from llamaherd.server.chats import with_defaults
 from llamaherd.server.errors import JSON, bad_field
 from llamaherd.server.protocol import dumps
 from llamaherd.server.running import ParsedRequest, usage
-from llamaherd.server.sampling import temperature_of, token_bias
+from llamaherd.server.sampling import token_bias
 from llamaherd.server.schemas import FAILURE, TEXT, TOKENS, either, record, ref
 from llamaherd.server.shapes import AnsweringShape, check_answer_fits
 
@@ -92,11 +92,12 @@ class GenerateApi(AnsweringShape):
             _check_roles(request["prompt"])
         settings = {name: request[name] for name in request if name in _SETTINGS}
         if "temperature" in settings:
-            settings["temperature"] = temperature_of(settings["temperature"])
+            temperature = settings["temperature"]  # by the rules of OpenAI's API
+            settings["temperature"] = checks.real("temperature", temperature, 0.0, 2.0)
         bias = settings.get("logit_bias")
         if isinstance(bias, dict):
             settings["logit_bias"] = token_bias(bias)
-        params = SamplingParams(**settings)  # type: ignore[arg-type] # it checks them
+        params = SamplingParams(**settings)
         if params.max_tokens is not None:
             n_ctx = self._settings.n_ctx_of(self._model)
             check_answer_fits("max_tokens", params.max_tokens, n_ctx)

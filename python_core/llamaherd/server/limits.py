@@ -9,7 +9,6 @@ from llamaherd.engine.core.sampling import CONSTRAINTS
 from llamaherd.server import sampling
 from llamaherd.server.errors import bad_field
 from llamaherd.server.protocol import encoded
-from llamaherd.server.schemas import MOST_ITEMS, unfit
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence, Sized
@@ -38,16 +37,6 @@ def check_form(fields: Mapping[str, object], n_bytes: int) -> None:
         if n > MOST_FORM:
             text = f"{name} has {n} bytes; a request may have {MOST_FORM}"
             raise bad_field(name, text)
-
-
-def check_items(name: str, items: object) -> list[Any]:
-    """Return a list of prompts or texts."""
-    if not isinstance(items, list) or not items:
-        raise unfit(name, "a list with at least one element", items)
-    if len(items) > MOST_ITEMS:
-        text = f"{name} has {len(items)} elements; a request may have {MOST_ITEMS}"
-        raise bad_field(name, text)
-    return items
 
 
 def check_pairs(items: Sized, of_each: object, name: str) -> None:

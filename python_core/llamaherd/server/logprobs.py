@@ -10,7 +10,6 @@ import codecs
 import math
 from typing import TYPE_CHECKING, Any
 
-from llamaherd.engine.core import checks
 from llamaherd.engine.core.outcome import TokenLogprob
 from llamaherd.engine.model.tokens import token_bytes
 from llamaherd.engine.native import vocabulary
@@ -27,30 +26,28 @@ if TYPE_CHECKING:
 MOST_LOGPROBS = 20  # alternatives, as in OpenAI's API
 
 
-def of_chat(request: Mapping[str, object]) -> int | None:
+def of_chat(request: Mapping[str, Any]) -> int | None:
     """Return the number of alternatives that a chat requests; None without logprobs."""
-    is_requested = checks.flag("logprobs", request.get("logprobs", False))
-    n = checks.integer("top_logprobs", request.get("top_logprobs", 0), 0, MOST_LOGPROBS)
-    if n and not is_requested:
+    n: int = request.get("top_logprobs", 0)
+    if request.get("logprobs", False):
+        return n
+    if n:
         raise bad_field("top_logprobs", 'top_logprobs needs "logprobs": true')
-    return n if is_requested else None
+    return None
 
 
-def of_prompt(request: Mapping[str, object]) -> int | None:
+def of_prompt(request: Mapping[str, Any]) -> int | None:
     """Return the number of alternatives to each prompt token; None if not requested."""
-    if "prompt_logprobs" not in request:
-        return None
-    if request.get("stream"):
+    if "prompt_logprobs" in request and request.get("stream"):
         text = 'prompt_logprobs cannot be given with "stream": true'
         raise bad_field("prompt_logprobs", text)
-    return checks.integer("prompt_logprobs", request["prompt_logprobs"], 0, MOST_LOGPROBS)
+    return request.get("prompt_logprobs")
 
 
-def of_completion(request: Mapping[str, object]) -> int | None:
+def of_completion(request: Mapping[str, Any]) -> int | None:
     """Return the number of alternatives of a completion; None without `logprobs`."""
-    if request.get("logprobs", False) is False:  # some clients send False instead of null
-        return None
-    return checks.integer("logprobs", request["logprobs"], 0, MOST_LOGPROBS)
+    n: int | None = request.get("logprobs")
+    return None if n is False else n  # some clients send False instead of null
 
 
 class Positions:

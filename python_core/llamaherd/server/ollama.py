@@ -14,7 +14,6 @@ from llamaherd.engine.core.argument import Argument, Field
 from llamaherd.engine.core.stats import RequestStats
 from llamaherd.server import schemas
 from llamaherd.server.answers import FormWriter, ServedAnswer
-from llamaherd.server.chats import CHAT_FIELDS
 from llamaherd.server.embeddings import EmbeddingsApi
 from llamaherd.server.errors import ApiError
 from llamaherd.server.openai import ChatCompletions, RewrittenChat
@@ -26,9 +25,6 @@ from llamaherd.server.schemas import (
     TEXT,
     Schema,
     UnusedField,
-    checked_fields,
-    checked_messages,
-    checked_object,
     either,
     listed,
     part,
@@ -191,7 +187,7 @@ class OllamaChat(RewrittenChat):
     summary = "Answer a conversation, as Ollama's API does."
     field_schemas: ClassVar = {
         "model": schemas.TEXT,
-        "messages": CHAT_FIELDS["messages"],
+        "messages": listed(_MESSAGE, minItems=1),
         "stream": schemas.FLAG,
         "format": either({**schemas.TEXT, "enum": ["", "json"]}, schemas.OBJECT),
         "options": _OPTIONS,
@@ -214,12 +210,12 @@ class OllamaChat(RewrittenChat):
         """Return an error within a stream, which is its last line."""
         return f"{dumps({'error': str(error)})}\n"
 
-    def as_chat(self, request: Mapping[str, object]) -> dict[str, object]:
+    def as_chat(self, request: Mapping[str, Any]) -> dict[str, object]:
         """See `RewrittenChat`."""
         chat = {"tools": request["tools"]} if "tools" in request else {}
         chat["messages"] = _messages(request["messages"])
-        chat["stream"] = checks.flag("stream", request.get("stream", True))
-        options = checked_fields("options", request.get("options", {}), _OPTIONS)
+        chat["stream"] = request.get("stream", True)
+        options = {k: v for k, v in request.get("options", {}).items() if v is not None}
         chat |= {name: value for name, value in options.items() if name in _OF_CHATS}
         if options.get("num_predict", -1) != -1:  # -1: as many tokens as fit
             where = Argument("options", (Field("num_predict"),))
@@ -230,22 +226,20 @@ class OllamaChat(RewrittenChat):
         if form == "json":
             chat["response_format"] = {"type": "json_object"}
         elif form != "":
-            schema = {"schema": checked_object("format", form)}
-            chat["response_format"] = {"type": "json_schema", "json_schema": schema}
+            chat["response_format"] = {"type": "json_schema", "schema": form}
         if "think" in request:
             is_level = isinstance(request["think"], str)
             chat["reasoning_effort" if is_level else "thinking"] = request["think"]
         return chat
 
 
-def _messages(messages: object) -> list[dict[str, object]]:
+def _messages(messages: Sequence[Mapping[str, Any]]) -> list[dict[str, object]]:
     """Return the conversation in the format of chats."""
     chat_messages = []
-    for i, message in enumerate(checked_messages(messages)):
-        where = f"messages[{i}]"
-        fields = checked_fields(where, message, _MESSAGE)
+    for message in messages:
+        fields = dict(message)
         fields["reasoning_content"] = fields.pop("thinking", None)
-        fields["tool_calls"] = [_call(call) for call in fields.get("tool_calls", ())]
+        fields["tool_calls"] = [_call(call) for call in fields.get("tool_calls") or ()]
         fields.pop("tool_name", None)
         chat_messages.append({key: value for key, value in fields.items() if value})
         chat_messages[-1].setdefault("content", "")
@@ -283,7 +277,7 @@ class OllamaEmbed(EmbeddingsApi):
     def prepare(self, fields: dict[str, object]) -> Prepared[Embeddings]:
         """See `WorkShape`."""
         request = self.effective_fields(fields)
-        checked_fields("options", request.pop("options", {}), _LOADING)
+        request.pop("options", None)
         prepared = self.prepared({"truncate": True, **request})
 
         def render(embeddings: Embeddings) -> dict[str, object]:
@@ -338,11 +332,10 @@ class ShowApi(PathFormat):
 def model_of_show(fields: Mapping[str, object]) -> str:
     """Return the name of the model of a request of `/api/show`."""
     request = ShowApi.effective_fields(fields)
-    checks.flag("verbose", request.get("verbose", False))
-    field = "model" if "model" in request else "name"
-    if field not in request:
+    name: str | None = request.get("model", request.get("name"))
+    if name is None:
         raise ApiError(400, "model is missing", param="model", code="missing_field")
-    return checks.text(field, request[field])
+    return name
 
 
 def described(

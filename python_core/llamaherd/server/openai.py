@@ -22,7 +22,7 @@ from llamaherd.server.chats import (
     check_last_message,
     thinking_names,
 )
-from llamaherd.server.errors import JSON, ApiError, bad_field, renamed
+from llamaherd.server.errors import ApiError, bad_field, renamed
 from llamaherd.server.logprobs import MOST_LOGPROBS
 from llamaherd.server.running import ParsedRequest
 from llamaherd.server.sampling import (
@@ -38,12 +38,10 @@ from llamaherd.server.schemas import (
     FLAG,
     PADDING,
     Schema,
-    checked_fields,
     either,
     listed,
     record,
     ref,
-    unfit,
     whole,
 )
 from llamaherd.server.shapes import AnsweringShape, check_answer_fits
@@ -64,7 +62,6 @@ _COMMON: dict[str, Schema] = {
     "max_completion_tokens": whole(1),
     "stream_options": schemas.part(**dict.fromkeys((*_OF_STREAMS, PADDING), FLAG)),
     "prompt_logprobs": whole(0, MOST_LOGPROBS),
-    "add_special_tokens": FLAG,
 }
 _MOST_ADDED = 16  # start and end tokens, and a space before the text
 
@@ -88,6 +85,7 @@ class Completions(AnsweringShape):
         "logprobs": either(whole(0, MOST_LOGPROBS), {"enum": [False]}),
         "max_tokens": whole(0),
         "max_completion_tokens": whole(0),
+        "add_special_tokens": {"enum": [True]},
         "echo": FLAG,
     }
     needed = ("prompt",)
@@ -102,8 +100,7 @@ class Completions(AnsweringShape):
     def understand(self, fields: dict[str, object]) -> ParsedRequest:
         """See `AnsweringShape`."""
         request = self.effective_fields(fields)
-        _check_special_tokens(request, usual=True)
-        echo = _flag(request, "echo")
+        echo = request.get("echo", False)
         of_prompt = logprobs.of_prompt(request)
         returns_prompts = echo or of_prompt is not None
         least = 0 if returns_prompts else 1
@@ -113,14 +110,15 @@ class Completions(AnsweringShape):
             max_tokens = MAX_TOKENS_OF_COMPLETION
         form = form_of(request)
         n_top = logprobs.of_completion(request)
-        prompts = _prompts(request)
+        prompt = request["prompt"]
+        is_list = isinstance(prompt, list) and isinstance(prompt[0], (str, list))
+        prompts = prompt if is_list else [prompt]
         return ParsedRequest(
             prompts=prompts,
             params=sampling_of(request, max(1, max_tokens), form),
             options={} if n_top is None else {"logprobs": n_top},
             n=_n_samples(request, len(prompts)),
-            stream=_flag(request, "stream"),
-            **_usage_options(request),
+            **_stream_options(request),
             echo=echo,
             prompt_logprobs=of_prompt,
             includes_stop=sampling.includes_stop(request),
@@ -141,6 +139,7 @@ class ChatCompletions(AnsweringShape):
         **_COMMON,
         **CHAT_FIELDS,
         **tools.TOOL_FIELDS,
+        "add_special_tokens": {"enum": [False]},
         "logprobs": FLAG,
         "top_logprobs": whole(0, MOST_LOGPROBS),
     }
@@ -161,9 +160,8 @@ class ChatCompletions(AnsweringShape):
     def understand(self, fields: dict[str, object]) -> ParsedRequest:
         """See `AnsweringShape`."""
         request = self.effective_fields(fields)
-        _check_special_tokens(request, usual=False)
         max_tokens = _max_tokens_of(request, self._settings.n_ctx_of(self._model))
-        messages = chat_messages(request)
+        messages = chat_messages(request["messages"])
         last_turn = messages[-1]
         is_assistants = last_turn["role"] == "assistant" and "tool_calls" not in last_turn
         check_last_message(request, is_assistants=is_assistants)
@@ -187,8 +185,7 @@ class ChatCompletions(AnsweringShape):
             params=sampling_of(request, max_tokens, form),
             options=options if n_top is None else {**options, "logprobs": n_top},
             n=_n_samples(request, 1),
-            stream=_flag(request, "stream"),
-            **_usage_options(request),
+            **_stream_options(request),
             tools=use,
             prompt_logprobs=logprobs.of_prompt(request),
             includes_stop=includes_stop,
@@ -232,8 +229,8 @@ class RewrittenChat(AnsweringShape):
         """See `AnsweringShape`."""
         request = self.effective_fields(fields)
         if self.length in request:
-            n = checks.integer(self.length, request[self.length], 1)
-            check_answer_fits(self.length, n, self._settings.n_ctx_of(self._model))
+            n_ctx = self._settings.n_ctx_of(self._model)
+            check_answer_fits(self.length, request[self.length], n_ctx)
         try:
             with renamed(self.names):
                 parsed = self._chats.understand(self.as_chat(request))
@@ -262,21 +259,9 @@ def _most_tokens(rendered: Rendered) -> float:
     return n_bytes + _MOST_ADDED + n_thought
 
 
-def _prompts(request: Mapping[str, object]) -> list[object]:
-    """Return the prompts of a completion: texts or lists of token ids."""
-    prompt = request["prompt"]
-    if isinstance(prompt, list) and prompt and isinstance(prompt[0], (str, list)):
-        for i, item in enumerate(prompt):
-            if not isinstance(item, type(prompt[0])):
-                text = "must be of one kind: all texts, or all lists of token ids"
-                raise bad_field("prompt", f"prompt[{i}]: prompts {text}")
-        return prompt
-    return [prompt]
-
-
-def _n_samples(request: Mapping[str, object], n_prompts: int) -> int:
+def _n_samples(request: Mapping[str, Any], n_prompts: int) -> int:
     """Return the number of answers to each prompt."""
-    n = checks.integer("n", request.get("n", 1), 1, MOST_SAMPLES)
+    n: int = request.get("n", 1)
     if n * n_prompts > running.MOST_ANSWERS:
         text = f"a request may have {running.MOST_ANSWERS} answers, not {n * n_prompts}"
         raise bad_field("n" if n > 1 else "prompt", text)
@@ -299,28 +284,19 @@ def _max_tokens_of(
     return next(iter(limits.values()), None)
 
 
-def _flag(request: Mapping[str, object], name: str) -> bool:
-    return checks.flag(name, request.get(name, False))
-
-
-def _check_special_tokens(request: Mapping[str, object], *, usual: bool) -> None:
-    """Check that `add_special_tokens`, if given, has the value `usual`."""
-    name = "add_special_tokens"
-    if checks.flag(name, request.get(name, usual)) is not usual:
-        raise unfit(name, f"{JSON.literal(usual)} here", not usual)
-
-
-def _usage_options(request: Mapping[str, object]) -> dict[str, Any]:
-    """Return options: whether the end of a stream, and whether each piece, has usage."""
-    if "stream_options" not in request:
-        return {"with_usage": False}
-    if not _flag(request, "stream"):
+def _stream_options(request: Mapping[str, Any]) -> dict[str, Any]:
+    """Return options: whether to stream, and whether end and pieces have the usage."""
+    stream = checks.flag("stream", request.get("stream", False))
+    if "stream_options" in request and not stream:
         raise bad_field("stream_options", "stream_options is for streams")
-    name = "stream_options"
-    options = checked_fields(name, request[name], _COMMON[name])
-    at_end, in_pieces = (options.get(name, False) for name in _OF_STREAMS)
+    options = request.get("stream_options", {})
+    at_end, in_pieces = (options.get(name) or False for name in _OF_STREAMS)
     # As in vLLM, pieces have the usage only if the stream ends with the usage.
-    return {"with_usage": at_end, "with_running_usage": at_end and in_pieces}
+    return {
+        "stream": stream,
+        "with_usage": at_end,
+        "with_running_usage": at_end and in_pieces,
+    }
 
 
 def chat_properties(without: Collection[str]) -> dict[str, Schema]:

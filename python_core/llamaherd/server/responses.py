@@ -9,8 +9,6 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from llamaherd.engine.core import checks
-from llamaherd.engine.core.argument import Argument, Field
 from llamaherd.server import schemas, tools
 from llamaherd.server.chats import content_text
 from llamaherd.server.errors import bad_field
@@ -34,9 +32,7 @@ from llamaherd.server.schemas import (
     VERBOSITY,
     Schema,
     UnusedField,
-    check_kinds,
     checked_fields,
-    checked_string,
     either,
     listed,
     part,
@@ -51,23 +47,28 @@ if TYPE_CHECKING:
 
     from llamaherd.server.running import ParsedRequest
 
-_FORMAT = part({"type": schemas.TEXT}, schema=ANSWER_SCHEMA, **NAMES_OF_SCHEMA)
+_FORMAT = part(
+    {"type": {"enum": list(FORM_KINDS)}}, schema=ANSWER_SCHEMA, **NAMES_OF_SCHEMA
+)
 _TOOL = part(
     {"name": schemas.TEXT},
-    type=schemas.TEXT,
+    type={"enum": ["function"]},
     description=schemas.TEXT,
     parameters=schemas.OBJECT,
     strict=schemas.FLAG,
 )
-_CHOICE = part({"type": schemas.TEXT, "name": schemas.TEXT})
+_CHOICE = part({"type": {"enum": ["function"]}, "name": schemas.TEXT})
+_SUMMARY = {"enum": ["auto", "concise", "detailed"]}
+_LOGPROBS = "message.output_text.logprobs"
+_INCLUDES = (_LOGPROBS, "reasoning.encrypted_content")  # the second has no effect
 _OWN: dict[str, Schema] = {
     "input": {"type": ["string", "array"], "minLength": 1, "minItems": 1},
     "instructions": schemas.TEXT,
-    "text": part(verbosity=schemas.TEXT, format=_FORMAT),
-    "reasoning": part(
-        effort=schemas.TEXT, summary=schemas.TEXT, generate_summary=schemas.TEXT
-    ),
-    "include": listed(schemas.TEXT),
+    # `verbosity` and `include` of encrypted thoughts have no effect, and a thought is
+    # never shortened to a summary.
+    "text": part(verbosity={"enum": list(VERBOSITY)}, format=_FORMAT),
+    "reasoning": part(effort=schemas.TEXT, summary=_SUMMARY, generate_summary=_SUMMARY),
+    "include": listed({"enum": list(_INCLUDES)}),
     "max_output_tokens": whole(1),
     "top_logprobs": whole(0, MOST_LOGPROBS),
     "stream_options": part(**{PADDING: schemas.FLAG}),
@@ -108,9 +109,6 @@ REFUSED: dict[str, UnusedField] = {
     "previous_input_messages": UnusedField(LIST, (), _KEEPS_NOTHING),
     "moderation": UnusedField(OBJECT, (), "this server has no moderation"),
 }
-_SUMMARIES = ("auto", "concise", "detailed")
-_LOGPROBS = "message.output_text.logprobs"
-_INCLUDES = (_LOGPROBS, "reasoning.encrypted_content")  # the second has no effect
 # Name of a field in this API by its name in chats, for errors.
 _NAMES = {
     "messages": "input",
@@ -143,82 +141,41 @@ class Responses(RewrittenChat):
         """See `AnsweringShape`."""
         return replace(super().understand(fields), repeated=_repeated(fields))
 
-    def as_chat(self, request: Mapping[str, object]) -> dict[str, object]:
+    def as_chat(self, request: Mapping[str, Any]) -> dict[str, object]:
         """See `RewrittenChat`."""
-        return _as_chat(request)
+        chat = {name: value for name, value in request.items() if name not in _OWN}
+        chat["messages"] = messages_of(request)
+        chat["stream"] = request.get("stream", False)
+        if "max_output_tokens" in request:
+            chat["max_completion_tokens"] = request["max_output_tokens"]
+        chat |= _response_format(request.get("text", {}).get("format"))
+        effort = request.get("reasoning", {}).get("effort")
+        if effort is not None:
+            chat["reasoning_effort"] = effort
+        n_top = request.get("top_logprobs", 0)
+        if n_top or _LOGPROBS in request.get("include", ()):
+            chat |= {"logprobs": True, "top_logprobs": n_top}
+        if "tools" in request:
+            chat["tools"] = tools.as_functions(request["tools"], "parameters")
+        choice = request.get("tool_choice")
+        if isinstance(choice, dict):
+            function = {"name": choice["name"]}
+            chat["tool_choice"] = {"type": "function", "function": function}
+        elif choice is not None:
+            chat["tool_choice"] = choice
+        if "parallel_tool_calls" in request:
+            chat["parallel_tool_calls"] = request["parallel_tool_calls"]
+        return chat
 
 
-def _as_chat(request: Mapping[str, object]) -> dict[str, object]:
-    """Return the request in the format of `/v1/chat/completions`."""
-    chat = {name: value for name, value in request.items() if name not in _OWN}
-    chat["messages"] = messages_of(request)
-    chat["stream"] = request.get("stream", False)
-    if "stream_options" in request:
-        name = "stream_options"
-        check_kinds(name, request[name], _OWN[name])
-    if "max_output_tokens" in request:
-        chat["max_completion_tokens"] = request["max_output_tokens"]
-    chat |= _text_settings(request.get("text", {}))
-    chat |= _reasoning(request.get("reasoning", {}))
-    chat |= _logprobs(request)
-    if "tools" in request:
-        chat["tools"] = tools.as_functions(
-            request["tools"], ("function",), _TOOL, "parameters"
-        )
-    if "tool_choice" in request:
-        chat["tool_choice"] = _tool_choice(request["tool_choice"])
-    if "parallel_tool_calls" in request:
-        chat["parallel_tool_calls"] = request["parallel_tool_calls"]
-    return chat
-
-
-def _text_settings(value: object) -> dict[str, object]:
+def _response_format(form: Mapping[str, Any] | None) -> dict[str, object]:
     """Return the format of the answer as `response_format` of chats."""
-    text = checked_fields("text", value, _OWN["text"], param="text")
-    if "verbosity" in text:  # without an effect
-        where = Argument("text", (Field("verbosity"),))
-        checks.choice(where, text["verbosity"], VERBOSITY)
-    if "format" not in text:
+    if form is None:
         return {}
-    where = Argument("text", (Field("format"), Field("type")))
-    kind = checks.choice(where, text["format"]["type"], FORM_KINDS)
-    schema = text["format"].get("schema")
-    if kind == "json_schema" and schema is None:
+    schema = form.get("schema")
+    if form["type"] == "json_schema" and schema is None:
         raise unfit("text.format.schema", "an object", schema)
-    return {"response_format": {"type": kind, "schema": schema}}
-
-
-def _reasoning(value: object) -> dict[str, object]:
-    """Return the settings of a thought. A thought is never shortened to a summary."""
-    reasoning = checked_fields("reasoning", value, _OWN["reasoning"], param="reasoning")
-    for name in ("summary", "generate_summary"):
-        if name in reasoning:
-            where = Argument("reasoning", (Field(name),))
-            checks.choice(where, reasoning[name], _SUMMARIES)
-    return {"reasoning_effort": reasoning["effort"]} if "effort" in reasoning else {}
-
-
-def _logprobs(request: Mapping[str, object]) -> dict[str, object]:
-    includes = request.get("include", [])
-    if not isinstance(includes, list):
-        raise unfit("include", "a list", includes)
-    for include in includes:
-        if include not in _INCLUDES:
-            supported = " and ".join(_INCLUDES)
-            raise bad_field(
-                "include", f"include may have {supported}, not {shown(include)}"
-            )
-    n_top = request.get("top_logprobs", 0)
-    if n_top == 0 and _LOGPROBS not in includes:
-        return {}
-    return {"logprobs": True, "top_logprobs": n_top}
-
-
-def _tool_choice(value: object) -> object:
-    if not isinstance(value, dict) or value.get("type") != "function":
-        return value
-    fields = checked_fields("tool_choice", value, _CHOICE, param="tool_choice")
-    return {"type": "function", "function": {"name": fields["name"]}}
+    return {"response_format": {"type": form["type"], "schema": schema}}
 
 
 def _repeated(fields: Mapping[str, object]) -> dict[str, object]:
@@ -270,21 +227,18 @@ _ITEMS = {
 }
 
 
-def messages_of(request: Mapping[str, object]) -> list[dict[str, Any]]:
+def messages_of(request: Mapping[str, Any]) -> list[dict[str, Any]]:
     """Return the conversation as messages of chats, after a system message."""
     conversation = _Conversation()
     request_input = request["input"]
     if isinstance(request_input, str):
         conversation.messages.append({"role": "user", "content": request_input})
-    elif isinstance(request_input, list) and request_input:
+    else:
         for i, item in enumerate(request_input):
             conversation.add(f"input[{i}]", item)
-    else:
-        raise unfit("input", "a text, or a list of items", request_input)
     messages = conversation.messages
-    instructions = request.get("instructions")
-    if instructions is not None:
-        _prepend(messages, checked_string("instructions", instructions))
+    if "instructions" in request:
+        _prepend(messages, request["instructions"])
     if not messages:
         raise bad_field("input", "input has no message")
     return messages

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 
 from llamaherd.calls.asks.options import GenerateOptions
 from llamaherd.engine.core import checks
-from llamaherd.engine.core.argument import Argument, Field, Id
 from llamaherd.engine.core.declaration import options_of
 from llamaherd.engine.core.sampling import MAX_TOKENS_OF_CHAT, SamplingParams
 from llamaherd.engine.model.tokens import token_bytes
@@ -21,12 +20,9 @@ from llamaherd.server.schemas import (
     OBJECT,
     TEXT,
     Schema,
-    checked_fields,
-    checked_object,
     listed,
     part,
     real,
-    unfit,
     whole,
 )
 
@@ -100,7 +96,7 @@ class AnswerForm:
         return {self.constraint: self.field} if self.constraint else {}
 
 
-def form_of(request: Mapping[str, object]) -> AnswerForm:
+def form_of(request: Mapping[str, Any]) -> AnswerForm:
     """Return the constraint that the fields of a request define."""
     all_forms = [
         _read(name, request[name]) for name in sorted(FORM_FIELDS.keys() & request.keys())
@@ -112,7 +108,7 @@ def form_of(request: Mapping[str, object]) -> AnswerForm:
     return forms[0] if forms else AnswerForm()
 
 
-def _read(name: str, value: object) -> AnswerForm:
+def _read(name: str, value: Any) -> AnswerForm:  # noqa: ANN401 - JSON
     if name == "response_format":
         return _response_format(value)
     if name == "structured_outputs":
@@ -122,17 +118,12 @@ def _read(name: str, value: object) -> AnswerForm:
     return AnswerForm(_DIRECT[name], value, name)
 
 
-def _response_format(value: object) -> AnswerForm:
-    name = "response_format"
-    where = Argument(name)
-    kind = checks.choice(
-        where.at(Field("type")), checked_object(name, value).get("type"), FORM_KINDS
-    )
-    fields = checked_fields(name, value, _RESPONSE_FORMAT, param=name)
+def _response_format(fields: Mapping[str, Any]) -> AnswerForm:
+    name, kind = "response_format", fields["type"]
     if kind == "text":
         return AnswerForm()
     schema = fields.get("schema")
-    if "json_schema" in fields and kind == "json_schema":
+    if fields.get("json_schema") is not None and kind == "json_schema":
         schema = fields["json_schema"].get("schema")
     if schema is None and kind == "json_object":
         schema = OBJECT
@@ -141,10 +132,10 @@ def _response_format(value: object) -> AnswerForm:
     return AnswerForm("schema", schema, name)
 
 
-def _structured(value: object) -> AnswerForm:
+def _structured(fields: Mapping[str, Any]) -> AnswerForm:
     name = "structured_outputs"
-    fields = checked_fields(name, value, _STRUCTURED_OUTPUTS, param=name)
-    constraints = {_STRUCTURED[k]: v for k, v in fields.items() if k in _STRUCTURED}
+    given = {k: v for k, v in fields.items() if v is not None}
+    constraints = {_STRUCTURED[k]: v for k, v in given.items() if k in _STRUCTURED}
     if fields.get("json_object") is True:
         constraints.setdefault("schema", OBJECT)
     if len(constraints) > 1:
@@ -170,8 +161,6 @@ ALIASES = {
     "dry_sequence_breakers": "dry_breakers",
 }
 STOP_FIELD = "include_stop_str_in_output"  # of vLLM
-_MOST_PENALTY = 2.0  # OpenAI's range is -2 to 2
-_PENALTIES = ("presence_penalty", "frequency_penalty")
 # Settings whose fields are handled separately below.
 _OWN = frozenset({"temperature", "top_p", "max_tokens", "stop", "seed", "logit_bias"})
 # Library settings of the request fields that are passed on unchanged.
@@ -186,7 +175,7 @@ _SETTINGS = {
 SAMPLING_FIELDS: dict[str, Schema] = {
     "temperature": real(0, 2),
     "top_p": real(0, 1),
-    **dict.fromkeys(_PENALTIES, real(-_MOST_PENALTY, _MOST_PENALTY)),
+    **dict.fromkeys(("presence_penalty", "frequency_penalty"), real(-2, 2)),
     "seed": whole(-(1 << 63), (1 << 63) - 1),
     "logit_bias": {
         **OBJECT,
@@ -212,25 +201,19 @@ def alias_names(request: Mapping[str, object]) -> dict[str, str]:
 
 
 def sampling_of(
-    request: Mapping[str, object], max_tokens: int, form: AnswerForm
+    request: Mapping[str, Any], max_tokens: int, form: AnswerForm
 ) -> SamplingParams:
     """Return sampling settings, with OpenAI's defaults or else the library's defaults."""
-    seed = -1  # a random seed
-    if "seed" in request:
-        # The seed is mapped to the supported range; equal seeds remain equal.
-        number = checks.integer("seed", request["seed"], -(1 << 63), (1 << 63) - 1)
-        seed = number & 0xFFFFFFFF
-    for name in _PENALTIES:
-        if name in request:
-            checks.real(name, request[name], -_MOST_PENALTY, _MOST_PENALTY)
+    # A seed is mapped to the supported range; equal seeds remain equal. -1: random.
+    seed = request["seed"] & 0xFFFFFFFF if "seed" in request else -1
     with renamed({**OPENAI_NAMES, **form.names, **alias_names(request)}):
         return SamplingParams(
-            temperature=temperature_of(request.get("temperature", 1.0)),
-            top_p=checks.real("top_p", request.get("top_p", 1.0), 0.0, 1.0),
+            temperature=request.get("temperature", 1.0),
+            top_p=request.get("top_p", 1.0),
             max_tokens=max_tokens,
             stop=checks.some_texts("stop", request.get("stop")),
             seed=seed,
-            logit_bias=_bias(request.get("logit_bias", {})),
+            logit_bias=token_bias(request.get("logit_bias", {})),
             **form.settings,
             **_further(request),
         )
@@ -245,21 +228,7 @@ def _further(request: Mapping[str, object]) -> dict[str, Any]:
     return {name: fields[field] for field, name in _SETTINGS.items() if field in fields}
 
 
-def _bias(value: object) -> Mapping[int, float]:
-    if not isinstance(value, dict):
-        raise unfit("logit_bias", "an object of token ids with numbers", value)
-    return {
-        token: checks.real(Argument("logit_bias", (Id(token),)), number, -100.0, 100.0)
-        for token, number in token_bias(value).items()
-    }
-
-
-def temperature_of(value: object) -> float:
-    """Check a temperature by the rules of OpenAI's API."""
-    return checks.real("temperature", value, 0.0, 2.0)
-
-
-def token_bias(value: dict[str, object]) -> dict[int, object]:
+def token_bias(value: Mapping[str, Any]) -> dict[int, Any]:
     """Return the logit bias by token id; the JSON object has token ids as text."""
     bias = {}
     for name, number in value.items():
@@ -272,9 +241,9 @@ def token_bias(value: dict[str, object]) -> dict[int, object]:
 _MOST_PENDING = 3  # most bytes of a character from earlier tokens
 
 
-def includes_stop(request: Mapping[str, object]) -> bool:
+def includes_stop(request: Mapping[str, Any]) -> bool:
     """Return whether answers have to include the stop text that ended the answer."""
-    is_requested = checks.flag(STOP_FIELD, request.get(STOP_FIELD, False))
+    is_requested: bool = request.get(STOP_FIELD, False)
     if is_requested and request.get("stop_token_ids"):
         text = f"{STOP_FIELD} cannot be combined with stop_token_ids, only with stop"
         raise bad_field(STOP_FIELD, text)

@@ -8,14 +8,16 @@ not supported.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from llamaherd.engine.core import checks
+from llamaherd.engine.core.errors import ArgumentError, BadArgumentError
 from llamaherd.server.errors import JSON, ApiError, bad_field, unknown_field
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
 Schema = dict[str, Any]
 MOST_ITEMS = 2048  # prompts or texts of a request
@@ -141,6 +143,7 @@ _IN_WORDS = {
     "object": "an object",
 }
 _CLASSES = {"boolean": bool, "string": str, "array": list, "object": dict}
+_KINDS = {bool: "boolean", int: "integer", float: "number", str: "string"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,7 +167,7 @@ class UnusedField:
         if value is None:
             return
         try:
-            check_kinds(name, value, self.kind, param=name)
+            check_value(name, value, self.kind, param=name)
         except ApiError as error:
             more = f"; {self._refusal('it')}" if self.values == () else ""
             raise bad_field(name, f"{error}{more}") from None
@@ -295,6 +298,8 @@ def check_of_message(where: str, name: str, value: object) -> None:
 
 def _has_type(value: object, kind: str) -> bool:
     """Whether a value has a JSON type; 1.0 is an integer, as in JSON Schema."""
+    if kind == "null":
+        return value is None
     if kind in _CLASSES:
         return isinstance(value, _CLASSES[kind])
     if isinstance(value, bool) or not isinstance(value, (int, float)):
@@ -317,14 +322,6 @@ def unfit(where: str, wanted: str, value: object, *, param: str = "") -> ApiErro
     return bad_field(param or where, f"{where} must be {wanted}, not {shown(value)}")
 
 
-def checked_object(name: str, value: object) -> dict[str, Any]:
-    """Return an object within a request."""
-    if not isinstance(value, dict):
-        field = name.partition(".")[0].partition("[")[0]
-        raise unfit(name, "an object", value, param=field)
-    return value
-
-
 def checked_string(name: str, value: object) -> str:
     """Return a string within a request."""
     if not isinstance(value, str):
@@ -332,69 +329,142 @@ def checked_string(name: str, value: object) -> str:
     return value
 
 
-def checked_messages(value: object) -> list[Any]:
-    """Return the messages of a conversation."""
-    if not isinstance(value, list) or not value:
-        raise unfit("messages", "a list of at least one message", value)
-    return value
-
-
 def checked_fields(
     where: str, value: object, schema: Schema, *, param: str = ""
 ) -> dict[str, Any]:
-    """Return the fields of an object that `check_kinds` accepts, null left out."""
-    check_kinds(where, value, schema, param=param)
+    """Return the fields of an object that `check_value` accepts, null left out."""
+    check_value(where, value, schema, param=param)
     fields: Any = value
     return {name: item for name, item in fields.items() if item is not None}
 
 
-def check_kinds(where: str, value: object, schema: Schema, *, param: str = "") -> None:
-    """Check the JSON types of a value and its parts, and names and presence of fields.
+def check_value(where: str, value: object, schema: Schema, *, param: str = "") -> None:
+    """Check a value by its schema: types, limits, names and presence of fields.
 
-    Null counts as missing. Ranges and choices are checked where the value is used.
-    `param` is the field of errors; without it, the place of the fault.
+    Null counts as missing. Patterns are checked where a value is used. `param` is the
+    field of errors; without it, the place of the fault.
     """
-    options, kinds = _options(schema), kinds_of(schema)
-    if not any(_has_type(value, kind) for kind in kinds):
-        expected = " or ".join(_IN_WORDS[kind] for kind in kinds)
+    options = _options(schema, value)
+    if not options:
+        expected = " or ".join(_IN_WORDS[kind] for kind in kinds_of(schema))
         raise unfit(where, expected, value, param=param)
-    for option in options:
-        if isinstance(value, list) and "array" in _kinds_of(option):
-            for i, item in enumerate(value if "items" in option else ()):
-                check_kinds(f"{where}[{i}]", item, option["items"], param=param)
-        elif isinstance(value, dict) and "object" in _kinds_of(option):
-            _check_fields(where, value, option, param)
+    for option in options[1:]:
+        with suppress(ApiError):
+            _check_limits(where, value, option, param)
+            return
+    _check_limits(where, value, options[0], param)
+
+
+def _options(schema: Schema, value: object) -> list[Schema]:
+    """Return the alternatives of a schema that a value may follow, by its types."""
+    options = [
+        option
+        for option in _alternatives(schema)
+        if any(_has_type(value, kind) for kind in _kinds_of(option))
+    ]
+    if len(options) < 2 or not isinstance(value, list) or not value:
+        return options
+    lists = [option for option in options if _options(option.get("items", {}), value[0])]
+    return lists or options[:1]
+
+
+def _check_limits(where: str, value: Any, schema: Schema, param: str) -> None:  # noqa: ANN401 - JSON
+    try:
+        if "enum" in schema or "const" in schema:
+            _check_choice(where, value, _values_of(schema))
+        elif isinstance(value, str):
+            _check_size(where, len(checks.text(where, value)), schema, "Length")
+        elif isinstance(value, list):
+            _check_size(where, len(value), schema, "Items")
+            _check_items(where, value, schema.get("items", {}), param)
+        elif isinstance(value, dict):
+            _check_size(where, len(value), schema, "Properties")
+            _check_fields(where, value, schema, param)
+        elif "minimum" in schema:
+            check = checks.integer if schema["type"] == "integer" else checks.real
+            most = schema.get("maximum", checks.INT32_MAX)
+            check(where, value, schema["minimum"], most)
+    except BadArgumentError as error:
+        raise bad_field(param or where, str(error)) from None
+
+
+def _check_choice(where: str, value: object, values: Sequence[object]) -> None:
+    if len(values) > 1:
+        checks.choice(where, value, values)
+    elif not _is_same(value, values[0]):
+        wanted = f"must be {JSON.literal(values[0])}, not {shown(value)}"
+        raise ArgumentError(wanted, argument=where)
+
+
+_NOUNS = {"Length": "characters", "Items": "elements", "Properties": "fields"}
+
+
+def _check_size(where: str, n: int, schema: Schema, kind: str) -> None:
+    """Check the number of elements, characters or fields."""
+    least, most = schema.get(f"min{kind}", 0), schema.get(f"max{kind}", n)
+    problem = ""
+    if n < least:
+        few = f"must have at least {least} {_NOUNS[kind]}, not {n}"
+        problem = few if n else "must not be empty"
+    elif n > most:
+        problem = f"must have at most {most} {_NOUNS[kind]}, not {n}"
+    if problem:
+        raise ArgumentError(problem, argument=where)
+
+
+def _check_items(where: str, items: list[Any], schema: Schema, param: str) -> None:
+    if not schema:
+        return
+    places: Iterable[int] = range(len(items))
+    if schema.get("type") == "integer" and set(map(type, items)) == {int}:
+        # Lists of tokens may be long: the least and the largest number stand for all.
+        places = {items.index(min(items)), items.index(max(items))}
+    for i in places:
+        check_value(f"{where}[{i}]", items[i], schema, param=param)
 
 
 def _check_fields(
     where: str, fields: Mapping[str, object], schema: Schema, param: str
 ) -> None:
     known, others = schema.get("properties", {}), schema.get("additionalProperties", {})
-    for name in schema.get("required", ()):
-        check_kinds(f"{where}.{name}", fields.get(name), known[name], param=param)
     for name, value in fields.items():
+        if "propertyNames" in schema:
+            name_of = f"{where}: the name {checks.quoted(name)}"
+            _check_limits(name_of, name, schema["propertyNames"], param)
         if value is None:
             continue
         if name not in known and others == NOTHING:
             raise unknown_field(f"{where}.{name}", [f"{where}.{n}" for n in known])
         inner = known.get(name, others)
         if inner:
-            check_kinds(f"{where}.{name[:60]}", value, inner, param=param)
+            check_value(f"{where}.{name[:60]}", value, inner, param=param)
+    for name in schema.get("required", ()):  # a wrong type of a tool says more than this
+        if fields.get(name) is None:
+            check_value(f"{where}.{name}", None, known[name], param=param)
 
 
-def _options(schema: Schema) -> list[Schema]:
+def _alternatives(schema: Schema) -> list[Schema]:
     """Return the alternatives of a schema, without null."""
     parts = schema.get("anyOf")
     if parts is None:
         return [] if schema == NOTHING else [schema]
-    return [option for part in parts for option in _options(part)]
+    return [option for part in parts for option in _alternatives(part)]
 
 
 def kinds_of(schema: Schema) -> list[str]:
     """Return the JSON types that a schema accepts, without null."""
-    return [kind for option in _options(schema) for kind in _kinds_of(option)]
+    kinds = [kind for option in _alternatives(schema) for kind in _kinds_of(option)]
+    return [kind for kind in dict.fromkeys(kinds) if kind != "null"]
 
 
 def _kinds_of(schema: Schema) -> Sequence[str]:
-    kinds: Any = schema.get("type", tuple(_IN_WORDS))
+    kinds: Any = schema.get("type")
+    if kinds is None and ("enum" in schema or "const" in schema):
+        return tuple({_KINDS[type(value)] for value in _values_of(schema)})
+    kinds = tuple(_IN_WORDS) if kinds is None else kinds
     return (kinds,) if isinstance(kinds, str) else kinds
+
+
+def _values_of(schema: Schema) -> list[Any]:
+    values: list[Any] = schema.get("enum", [schema.get("const")])
+    return values

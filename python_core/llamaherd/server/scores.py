@@ -18,8 +18,8 @@ from llamaherd.engine.core.errors import BadArgumentError, codes_of
 from llamaherd.server import schemas
 from llamaherd.server.chats import with_defaults
 from llamaherd.server.errors import bad_field
-from llamaherd.server.limits import check_items, check_pairs
-from llamaherd.server.schemas import either, listed, record, rows, unfit
+from llamaherd.server.limits import check_pairs
+from llamaherd.server.schemas import either, listed, record, rows
 from llamaherd.server.shapes import Prepared, WorkShape
 from llamaherd.tasks.annotate import Annotate
 
@@ -43,8 +43,7 @@ class _RowsApi(WorkShape):
     def _items(self, fields: dict[str, object]) -> tuple[dict[str, Any], list[Any]]:
         """Return the fields of a request, and its prompts or texts."""
         request = self.effective_fields(fields)
-        name = self.needed[0]
-        return request, check_items(name, request[name])
+        return request, request[self.needed[0]]
 
     def _options(self, request: dict[str, object]) -> dict[str, Any]:
         """Return the options of a request, with the server's options for chats."""
@@ -216,9 +215,6 @@ class AnnotateApi(_RowsApi):
     def prepare(self, fields: dict[str, object]) -> Prepared[Coded]:
         """See `WorkShape`."""
         request, texts = self._items(fields)
-        for i, text in enumerate(texts):
-            if text is not None and not isinstance(text, str):
-                raise unfit(f"texts[{i}]", "a string or null", text, param="texts")
         options = self._options(request)
         codebook = _codebook(request["codebook"])
         check_pairs(texts, list(codebook.labels or ()), "codebook")
@@ -243,18 +239,16 @@ class AnnotateApi(_RowsApi):
         return Prepared(work, render)
 
 
-def _codebook(value: object) -> Codebook:
+def _codebook(value: str | dict[str, Any]) -> Codebook:
     """Return a codebook: an object with its fields, or YAML in a string."""
     try:
         if isinstance(value, str):
             return codebook_of_yaml(value, "codebook")
-        if isinstance(value, dict):
-            return Codebook.from_dict(value)
+        return Codebook.from_dict(value)
     except BadArgumentError as error:
         where = error.rendered(lambda argument: f"codebook.{argument.dotted()}")
         text = where if isinstance(value, dict) else str(error)
         raise bad_field("codebook", text) from None
-    raise unfit("codebook", "an object, or a string with YAML", value)
 
 
 def _cells(values: Any) -> list[object]:  # noqa: ANN401 - a column of any type

@@ -15,9 +15,9 @@ from llamaherd.calls.run.hosted import HostedCall
 from llamaherd.engine.core import checks
 from llamaherd.engine.core.declaration import Options, options_of
 from llamaherd.engine.core.words import words
-from llamaherd.server.errors import ApiError, unknown_field
+from llamaherd.server.errors import WITH_PARTS, ApiError, unknown_field
 from llamaherd.server.protocol import dumps
-from llamaherd.server.schemas import OF_CLIENTS, Schema, part
+from llamaherd.server.schemas import OF_CLIENTS, Schema, check_value, part
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
@@ -95,9 +95,28 @@ class PathFormat:
         return f"data: {dumps(error.body)}\n\n"
 
     @classmethod
-    def effective_fields(cls, fields: Mapping[str, object]) -> dict[str, object]:
-        """Return the fields that have an effect; a field with null counts as missing."""
-        return effective_fields(fields, cls.fields, cls.needed, cls.unused)
+    def effective_fields(cls, fields: Mapping[str, object]) -> dict[str, Any]:
+        """Check the fields of a request; return those with an effect, null left out."""
+        values = {}
+        for name, value in fields.items():
+            if value is None:
+                continue
+            if name in cls.fields:
+                values[name] = value
+            elif name in cls.unused:
+                cls.unused[name].check(name, value)
+            else:
+                raise unknown_field(name, cls.fields)
+        for name in cls.needed:
+            if name not in values:
+                raise ApiError(
+                    400, f"{name} is missing", param=name, code="missing_field"
+                )
+        for name, value in values.items():
+            if name in cls.field_schemas:
+                param = "" if name in WITH_PARTS else name
+                check_value(name, value, cls.field_schemas[name], param=param)
+        return values
 
     @classmethod
     def request_schema(cls) -> Schema:
@@ -167,29 +186,6 @@ class WorkShape(PathFormat, ABC):
     @abstractmethod
     def prepare(self, fields: dict[str, object]) -> Prepared[Any] | dict[str, object]:
         """Check a request; return its job, or its answer if that takes little time."""
-
-
-def effective_fields(
-    fields: Mapping[str, object],
-    names: Collection[str],
-    needed: Collection[str] = (),
-    unused: Mapping[str, UnusedField] = OF_CLIENTS,
-) -> dict[str, object]:
-    """Return the fields that have an effect; a field with null counts as missing."""
-    values = {}
-    for name, value in fields.items():
-        if value is None:
-            continue
-        if name in names:
-            values[name] = value
-        elif name in unused:
-            unused[name].check(name, value)
-        else:
-            raise unknown_field(name, names)
-    for name in needed:
-        if name not in values:
-            raise ApiError(400, f"{name} is missing", param=name, code="missing_field")
-    return values
 
 
 def check_answer_fits(name: str, n: int, n_ctx: int) -> None:

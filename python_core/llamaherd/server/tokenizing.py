@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from llamaherd.calls.asks.constraints import with_schemas
 from llamaherd.calls.asks.options import GenerateOptions
@@ -20,7 +20,7 @@ from llamaherd.server.errors import ApiError, bad_field, renamed
 from llamaherd.server.limits import check_strings
 from llamaherd.server.openai import ChatCompletions, RewrittenChat
 from llamaherd.server.responses import Responses
-from llamaherd.server.schemas import Schema, either, listed, or_null, record, unfit
+from llamaherd.server.schemas import Schema, either, listed, or_null, record
 from llamaherd.server.shapes import AnsweringShape, PathFormat, WorkShape
 
 if TYPE_CHECKING:
@@ -109,7 +109,10 @@ class TokenizeApi(_OfModel):
     def prepare(self, fields: dict[str, object]) -> dict[str, object]:
         """See `WorkShape`."""
         if fields.get("messages") is not None:
-            wants_texts = _flag(fields, "return_token_strs", default=False)
+            wants_texts = fields.get("return_token_strs")
+            wants_texts = wants_texts is not None and checks.flag(
+                "return_token_strs", wants_texts
+            )
             chat = {n: v for n, v in fields.items() if n != "return_token_strs"}
             parsed = self._parsed(ChatCompletions, chat)
             tokens = _tokens_of(self._model, "messages", parsed)
@@ -128,11 +131,11 @@ class TokenizeApi(_OfModel):
             raise bad_field(name, f"{name} cannot be combined with {names[0]}")
         tokens = tokenize(
             self._model,
-            checks.text(names[0], request[names[0]]),
-            add_special=_flag(request, special, default=is_vllms),
-            parse_special=_flag(request, "parse_special", default=True),
+            request[names[0]],
+            add_special=request.get(special, is_vllms),
+            parse_special=request.get("parse_special", True),
         )
-        wants_texts = _flag(request, strings, default=False)
+        wants_texts = request.get(strings, False)
         answer = self._answer(tokens, strings if wants_texts else "")
         if wants_texts and not is_vllms:
             answer["tokens"] = self._with_pieces(tokens)
@@ -177,14 +180,9 @@ class DetokenizeApi(_OfModel):
         """See `WorkShape`."""
         request = self.effective_fields(fields)
         tokens = request["tokens"]
-        if not isinstance(tokens, list):
-            raise unfit("tokens", "a list of token ids", tokens)
         for i, token in enumerate(tokens):
-            name = f"tokens[{i}]"
-            if isinstance(token, bool) or not isinstance(token, int):
-                raise unfit(name, "a token id", token, param="tokens")
-            if not 0 <= token < self._model.n_vocab:
-                text = f"{name} is {token}, which is not a token id of the model"
+            if token >= self._model.n_vocab:
+                text = f"tokens[{i}] is {token}, which is not a token id of the model"
                 raise bad_field("tokens", text)
         text = detokenize(self._model, tokens, unparse_special=True)
         return {"prompt": text, "content": text}
@@ -304,8 +302,3 @@ def _text_or_bytes(piece: bytes) -> str | list[int]:
         return piece.decode()
     except UnicodeDecodeError:
         return list(piece)
-
-
-def _flag(fields: Mapping[str, Any], name: str, *, default: bool) -> bool:
-    value = fields.get(name)
-    return default if value is None else checks.flag(name, value)

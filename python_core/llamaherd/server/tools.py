@@ -26,7 +26,6 @@ from llamaherd.calls.structured.prompt import schema_prompt
 from llamaherd.calls.structured.shape import schema_text, shape_of
 from llamaherd.calls.structured.subschemas import standalone
 from llamaherd.engine.core import checks
-from llamaherd.engine.core.argument import Argument, Field
 from llamaherd.engine.core.errors import BadArgumentError, ChatTemplateError
 from llamaherd.engine.model.tokens import detokenize
 from llamaherd.server.errors import bad_field, renamed
@@ -36,12 +35,9 @@ from llamaherd.server.schemas import (
     OBJECT,
     TEXT,
     Schema,
-    checked_fields,
-    checked_object,
     either,
     listed,
     part,
-    shown,
     unfit,
     with_more,
 )
@@ -67,9 +63,9 @@ _MOST = 128  # functions, as in OpenAI's API
 CHOICES = ("none", "auto", "required")
 _TOOL = part(
     {"function": part({"name": TEXT}, description=TEXT, parameters=OBJECT, strict=FLAG)},
-    type=TEXT,
+    type={"enum": ["function"]},
 )
-_CHOICE = part({"type": TEXT}, function=part({"name": TEXT}))
+_CHOICE = part({"type": {"enum": ["function"]}}, function=part({"name": TEXT}))
 TOOL_FIELDS: dict[str, Schema] = {
     "tools": listed(with_more(_TOOL), maxItems=_MOST),
     "tool_choice": either({**TEXT, "enum": list(CHOICES)}, _CHOICE),
@@ -178,7 +174,7 @@ def _reason_of_call(reason: str) -> str:
 
 
 def tools_of(
-    request: Mapping[str, object],
+    request: Mapping[str, Any],
     model: Model,
     template: str | None,
     form: AnswerForm | None = None,
@@ -186,13 +182,11 @@ def tools_of(
     """Return the functions of a request; None if the answer cannot call any."""
     tools = _tools(request.get("tools", []))
     choice = request.get("tool_choice", "auto" if tools else "none")
-    checks.flag("parallel_tool_calls", request.get("parallel_tool_calls", True))
     names = [tool["function"]["name"] for tool in tools]
     forced = tuple(names)
     if isinstance(choice, dict):
         forced = (_chosen(choice, names),)
     else:
-        checks.choice("tool_choice", choice, CHOICES)
         if choice == "none" or (not tools and choice == "auto"):
             return None
         if not tools:
@@ -207,27 +201,16 @@ def tools_of(
 
 
 def as_functions(
-    value: object, kinds: Sequence[str | None], schema: Schema, parameters: str
-) -> object:
-    """Return the tools of another API as functions of chats.
-
-    `schema` is that of a tool, whose field `parameters` describes the arguments.
-    """
-    if not isinstance(value, list):
-        return value
+    tools: Sequence[Mapping[str, Any]], parameters: str
+) -> list[dict[str, Any]]:
+    """Return the tools of another API, with arguments in `parameters`, as functions."""
     functions = []
-    for i, item in enumerate(value):
-        where = f"tools[{i}]"
-        tool = checked_object(where, item)
-        if tool.get("type") not in kinds:
-            kind = shown(tool.get("type"))
-            text = f'{where}.type must be "{kinds[0]}", not {kind}: this server has none'
-            raise bad_field("tools", text)
-        function = checked_fields(where, tool, schema, param="tools")
+    for i, tool in enumerate(tools):
+        function = {name: value for name, value in tool.items() if value is not None}
         for name in ("type", "cache_control"):
             function.pop(name, None)
         if parameters in function:
-            _check_schema(f"{where}.{parameters}", function[parameters])
+            _check_schema(f"tools[{i}].{parameters}", function[parameters])
             function["parameters"] = function.pop(parameters)
         functions.append({"type": "function", "function": function})
     return functions
@@ -253,11 +236,7 @@ def with_tools(
     return with_system(as_texts(messages), _described(use)), chat_options
 
 
-def _tools(value: object) -> list[dict[str, Any]]:
-    if not isinstance(value, list):
-        raise unfit("tools", "a list of functions", value)
-    if len(value) > _MOST:
-        raise bad_field("tools", f"tools has {len(value)} functions, more than {_MOST}")
+def _tools(value: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     check_texts("tools", value)
     tools = [_tool(f"tools[{i}]", tool) for i, tool in enumerate(value)]
     names = [tool["function"]["name"] for tool in tools]
@@ -267,11 +246,8 @@ def _tools(value: object) -> list[dict[str, Any]]:
     return tools
 
 
-def _tool(where: str, tool: object) -> dict[str, Any]:
-    kind = checked_object(where, tool).get("type", "function")
-    if kind != "function":
-        raise unfit(f"{where}.type", '"function"', kind, param="tools")
-    function = checked_fields(where, tool, with_more(_TOOL), param="tools")["function"]
+def _tool(where: str, tool: Mapping[str, Any]) -> dict[str, Any]:
+    function = tool["function"]
     name = function["name"]
     if not _NAME.fullmatch(name):
         wanted = "a name of at most 64 letters, digits, '_', '-' and '.'"
@@ -297,11 +273,8 @@ def _check_schema(where: str, schema: object) -> None:
         raise bad_field("tools", str(error.moved(argument=where))) from None
 
 
-def _chosen(choice: dict[str, Any], names: Sequence[str]) -> str:
-    where = Argument("tool_choice")
-    checks.choice(where.at(Field("type")), choice.get("type"), ("function",))
-    fields = checked_fields("tool_choice", choice, _CHOICE, param="tool_choice")
-    name = fields.get("function", {}).get("name")
+def _chosen(choice: Mapping[str, Any], names: Sequence[str]) -> str:
+    name = (choice.get("function") or {}).get("name")
     if name not in names:
         offered = ", ".join(names) or "none"
         raise bad_field(

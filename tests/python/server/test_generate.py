@@ -100,7 +100,7 @@ WORDS = [
         'a list of texts, not {"b": true}',
     ),
     ({"prompt": "a", "schema": [1]}, "must be a JSON Schema, as a mapping or JSON"),
-    ({"prompt": True}, "prompt must be text or a sequence of token ids, not true"),
+    ({"prompt": True}, "prompt must be a string or a list, not true"),
     ({"prompt": [1, True]}, "prompt[1] must be an integer, not true"),
     ({"prompt": [1, "a"]}, 'prompt[1] must be an integer, not "a"'),
     (

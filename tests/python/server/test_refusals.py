@@ -156,7 +156,7 @@ WRONG: dict[str, dict[str, list[Any]]] = {
     },
     "/v1/rerank": {
         "documents": [
-            *(None, [], 123, [1, 2], ["b", ""], [{"txt": "b"}], ["b", "a " * 600]),
+            *(None, [], 123, [1, 2], ["b", ""], [{}], ["b", "a " * 600]),
         ],
         "priority": [3],
         "query": [None, "", 3],
@@ -221,6 +221,7 @@ PARTS: list[tuple[str, dict[str, Any], str]] = [
         "stream_options.include_usage",
     ),
     ("/v1/rerank", {"texts": ["a"]}, "documents"),
+    ("/v1/rerank", {"documents": [{"txt": "b"}]}, "documents[0].txt"),
     ("/tokenize", {"prompt": None, "content": None}, "prompt"),
     ("/tokenize", {"content": "b"}, "prompt"),
     ("/tokenize", {"add_special": True}, "add_special"),
@@ -351,9 +352,9 @@ def test_wrong_parts(real: Client, path: str, fields: dict[str, Any], param: str
         (CHAT, {"guided_regex": "("}, "unclosed group"),
         (CHAT, {"system": "Be kind."}, 'as a message with the role "system"'),
         (CHAT, {"top_n": 5}, "'top_n' is not supported here"),
-        ("/v1/embeddings", {"input": 5}, "input must be a text, or a list of texts or"),
+        ("/v1/embeddings", {"input": 5}, "input must be a string or a list, not 5"),
         ("/v1/embeddings", {"input": [5.5]}, "input[0] must be an integer, not 5.5"),
-        ("/v1/embeddings", {"input": [-1]}, "input: the text has the token -1"),
+        ("/v1/embeddings", {"input": [-1]}, "input[0] must be at least 0, not -1"),
         *(
             (path, {"tools": [tool], **more}, f"tools[0].{field} is not valid at $.type")
             for path, tool, field in (
@@ -380,7 +381,7 @@ def test_wrong_parts(real: Client, path: str, fields: dict[str, Any], param: str
             },
             "is not valid at $.properties",
         ),
-        (CHAT, {"guided_choice": []}, "at least one"),
+        (CHAT, {"guided_choice": []}, "guided_choice must not be empty"),
         (TEXT, {"best_of": 2}, "best_of must be 1 here"),
         (CHAT, {"n_predict": 4}, "n_predict must be -1 here, not 4: use max_tokens"),
         (

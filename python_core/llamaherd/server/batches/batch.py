@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 import secrets
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
-from llamaherd.engine.core import checks
 from llamaherd.server.errors import ApiError
 from llamaherd.server.protocol import parse_object
-from llamaherd.server.schemas import shown
+from llamaherd.server.schemas import OBJECT, SOME_TEXT, TEXT, shown
+from llamaherd.server.shapes import PathFormat
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -34,7 +34,6 @@ _TIMES = (
 )
 MOST_REQUESTS = 50_000  # as in OpenAI's API
 _MOST_ERRORS = 100
-_MOST_ID = 512  # characters of a custom_id
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -226,33 +225,36 @@ def line_error(
     return {"code": code, "line": line, "message": message, "param": param}
 
 
-def _problem(  # noqa: PLR0911 - a list of rules
-    line: bytes, endpoint: str, ids: set[str]
-) -> tuple[str | None, str] | None:
+class _Line(PathFormat):
+    """Fields of a line of a batch."""
+
+    field_schemas: ClassVar = {
+        "custom_id": {**SOME_TEXT, "maxLength": 512},
+        "method": {"const": "POST"},
+        "url": TEXT,
+        "body": OBJECT,
+    }
+    needed = tuple(field_schemas)
+    unused: ClassVar = {}
+
+
+def _problem(line: bytes, endpoint: str, ids: set[str]) -> tuple[str | None, str] | None:
     """Return the field at fault and the reason; None if the line is valid."""
     try:
-        fields = parse_object(line)
+        content = parse_object(line)
     except ApiError as error:
         return None, f"the line cannot be read: {error}"
-    custom_id, body = fields.get("custom_id"), fields.get("body")
-    if not isinstance(custom_id, str) or not 0 < len(custom_id) <= _MOST_ID:
-        text = f"custom_id must be a text of 1 to {_MOST_ID} characters, not"
-        return "custom_id", f"{text} {shown(custom_id)}"
     try:
-        checks.text("custom_id", custom_id)  # a lone surrogate could not be stored
-    except ValueError as error:
-        return "custom_id", str(error)
+        fields = _Line.effective_fields(content)
+    except ApiError as error:
+        return error.param, str(error)
+    custom_id, url = fields["custom_id"], fields["url"]
     if custom_id in ids:
         return "custom_id", f"custom_id {custom_id[:60]!r} occurs twice in the file"
     ids.add(custom_id)
-    for key in fields.keys() - {"custom_id", "method", "url", "body"}:
-        return key[:60], f"{key[:60]!r} is not supported here"
-    for name, value in (("method", "POST"), ("url", endpoint)):
-        if fields.get(name) != value:
-            return name, f"{name} must be {value}, not {shown(fields.get(name))}"
-    if not isinstance(body, dict):
-        return "body", f"body must be an object, not {shown(body)}"
-    if body.get("stream"):
+    if url != endpoint:
+        return "url", f"url must be {endpoint}, not {shown(url)}"
+    if fields["body"].get("stream"):
         return "body.stream", "body.stream: a batch has no streams"
     return None
 

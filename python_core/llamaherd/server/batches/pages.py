@@ -12,8 +12,6 @@ from starlette.responses import FileResponse, Response
 from starlette.routing import Route
 
 from llamaherd.engine.core import checks
-from llamaherd.engine.core.argument import Argument
-from llamaherd.engine.core.errors import ArgumentError
 from llamaherd.engine.core.files import discard
 from llamaherd.engine.core.words import spoken_in
 from llamaherd.server.batches import upload
@@ -23,10 +21,8 @@ from llamaherd.server.protocol import body_parts, json_response, read_object
 from llamaherd.server.schemas import (
     TEXT,
     Schema,
-    checked_fields,
-    checked_object,
+    check_value,
     part,
-    shown,
     whole,
 )
 from llamaherd.server.shapes import PathFormat
@@ -202,14 +198,12 @@ class BatchPages:
                 request.scope, request.receive, self._shared.max_body, threads, hold
             )
         fields = _NewBatch.effective_fields(body)
-        file_id = checks.text("input_file_id", fields["input_file_id"])
+        file_id = fields["input_file_id"]
         endpoints = tuple(self._service.endpoints)
         endpoint: str = checks.choice("endpoint", fields["endpoint"], endpoints)
         window = fields["completion_window"]
         window_s = _seconds(window)
-        metadata = _checked_metadata(fields.get("metadata", {}))
         expiry = fields.get("output_expires_after")
-        keep_s = None if expiry is None else _keep_s("output_expires_after", expiry)
         if self._service.n_active >= _MOST_ACTIVE:
             text = f"{_MOST_ACTIVE} batches wait already"
             headers = (("retry-after", "60"),)
@@ -226,9 +220,9 @@ class BatchPages:
                 input_file=file.id,
                 created=store.now,
                 expires=store.now + window_s,
-                window=str(window),
-                metadata=metadata,
-                keep_s=keep_s,
+                window=window,
+                metadata=fields.get("metadata", {}),
+                keep_s=None if expiry is None else expiry["seconds"],
             )
             store.save(batch)
             return batch
@@ -315,31 +309,6 @@ def _page(
     )
 
 
-def _checked_metadata(value: object) -> dict[str, str]:
-    metadata = checked_object("metadata", value)
-    if len(metadata) > _MOST_METADATA:
-        text = f"metadata must have at most {_MOST_METADATA} fields, not {len(metadata)}"
-        raise bad_field("metadata", text)
-    for name, text in metadata.items():
-        checks.text("metadata", name)
-        where = Argument("metadata", (name[:_MOST_NAME],))
-        n_name, n_text = len(name), len(checks.text(where, text))
-        if n_name > _MOST_NAME or n_text > _MOST_TEXT:
-            raise ArgumentError(
-                f"may have a name of {_MOST_NAME} and a text of {_MOST_TEXT} characters, "
-                f"not {n_name} and {n_text}",
-                argument=where,
-            )
-    return metadata
-
-
-def _keep_s(name: str, value: object) -> int:
-    """Return the seconds after which a file is removed, by an object of a request."""
-    where, expiry = Argument(name), checked_fields(name, value, _EXPIRY, param=name)
-    checks.choice(where.at("anchor"), expiry["anchor"], ("created_at",))
-    return checks.integer(where.at("seconds"), expiry["seconds"], *_KEPT_S)
-
-
 def _check_upload(fields: Mapping[str, str]) -> int | None:
     """Check the fields of a form; return the number of seconds that its file is kept."""
     for name in fields.keys() - (_UPLOAD["properties"].keys() - {"file"}):
@@ -357,18 +326,19 @@ def _check_upload(fields: Mapping[str, str]) -> int | None:
         "anchor": fields.get("expires_after[anchor]"),
         "seconds": raw if seconds is None else seconds,
     }
-    return _keep_s("expires_after", expiry)
+    check_value("expires_after", expiry, _EXPIRY, param="expires_after")
+    return None if seconds is None else seconds
 
 
-def _seconds(window: object) -> int:
+def _seconds(window: str) -> int:
     """Return the time within which a batch must end."""
-    parts = _WINDOW.fullmatch(window) if isinstance(window, str) else None
+    parts = _WINDOW.fullmatch(window)
     hours = int(parts[1]) * (24 if parts[2] == "d" else 1) if parts else 0
     if not 1 <= hours <= _MOST_HOURS:
         raise bad_field(
             "completion_window",
             'completion_window must be a number of hours or days such as "24h" or "7d", '
-            f"at most {_MOST_HOURS // 24} days, not {shown(window)}",
+            f"at most {_MOST_HOURS // 24} days, not {_shortened(window)}",
         )
     return hours * 3600
 
