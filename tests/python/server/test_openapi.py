@@ -15,9 +15,12 @@ from llamaherd.server.batches import pages as batch_pages
 from llamaherd.server.responses import Responses
 from llamaherd.server.routes import SHAPES as ROUTES
 from llamaherd.server.sampling import ALIASES
+from llamaherd.server.schemas import kinds_of
 from served import NAME
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from served import Client
 
 Schema = dict[str, Any]
@@ -155,18 +158,91 @@ def test_pages_follow_it(real: Client, document: Schema, path: str) -> None:
     _checker(document, schema).validate(got)
 
 
-@pytest.mark.parametrize("path", list(SHAPES)[:7])
-def test_nothing_beyond_a_range_is_taken(
-    real: Client, document: Schema, path: str
+# Paths that take the fields of chats, without their rules.
+OF_CHATS = ("/tokenize", "/apply-template", "/v1/chat/completions/input_tokens")
+# A value of each JSON type.
+SAMPLES: dict[str, Any] = {
+    "boolean": True,
+    "integer": 5,
+    "number": 1.5,
+    "string": "zqx",
+    "array": ["zqx"],
+    "object": {"zqx": 1},
+}
+
+
+def _alternatives(schema: Schema) -> list[Schema]:
+    parts = [x for part in schema.get("anyOf", ()) for x in _alternatives(part)]
+    return parts or [schema]
+
+
+def _valid(schema: Schema) -> Any:
+    """Return a value that follows a schema."""
+    (schema, *_) = _alternatives(schema)
+    if "enum" in schema or "const" in schema:
+        return schema.get("enum", [schema.get("const")])[0]
+    (kind, *_) = kinds_of(schema)
+    if kind == "object":
+        return {n: _valid(schema["properties"][n]) for n in schema.get("required", ())}
+    if kind == "array":
+        return [_valid(schema.get("items", {"type": "string"}))]
+    return max(schema.get("minimum", 1), 1) if kind in ("integer", "number") else "a"
+
+
+def _wrong(schema: Schema) -> Iterator[tuple[Any, str]]:
+    """Yield values that do not follow a schema, each with the place of its fault."""
+    kinds = {*kinds_of(schema)}
+    for kind, value in SAMPLES.items():
+        if kind not in kinds and not (kind == "integer" and "number" in kinds):
+            yield value, ""
+    options = _alternatives(schema)
+    is_only_list = sum("items" in option for option in options) == 1
+    for option in options:
+        beyond = {
+            "enum": lambda _: "zqx",
+            "minimum": lambda n: n - 1,
+            "maximum": lambda n: n + 1,
+            "minLength": lambda _: "",
+            "maxLength": lambda n: "a" * (n + 1),
+            "minItems": lambda _: [],
+            "maxItems": lambda n, x=option: _valid(x) * (n + 1),
+        }
+        for limit in beyond.keys() & option.keys():
+            yield beyond[limit](option[limit]), ""
+        if "items" in option and is_only_list:
+            for item, place in _wrong(option["items"]):
+                yield [item], f"[0]{place}"
+        yield from _wrong_objects(option)
+
+
+def _wrong_objects(schema: Schema) -> Iterator[tuple[Any, str]]:
+    if "properties" not in schema:
+        return
+    for name, part in schema["properties"].items():
+        for value, place in _wrong(part):
+            yield {**_valid(schema), name: value}, f".{name}{place}"
+    for name in schema["required"]:
+        yield {n: x for n, x in _valid(schema).items() if n != name}, f".{name}"
+    if schema.get("additionalProperties") == {"type": "null"}:
+        yield {**_valid(schema), "zqx": 1}, ".zqx"
+
+
+@pytest.mark.more(reason="every field of every path: 3,000 requests", cases=4)
+@pytest.mark.parametrize("path", [path for path in served.BODIES if path not in OF_CHATS])
+def test_what_a_schema_does_not_allow_is_refused_by_its_place(
+    real: Client, path: str
 ) -> None:
-    (body, *_) = BODIES[path]
-    for name, each in _properties(_body_of(document, path)).items():
-        (schema, *_) = each.get("anyOf", [each])
-        for side, step in (("minimum", -1), ("maximum", 1)):
-            if side not in schema or name in ALIASES:
-                continue
-            status, got = real.post(path, {**body, name: schema[side] + step})
-            assert (status, got["error"]["param"]) == (400, name), got
+    shape, body = ROUTES[path.removeprefix("/v1")], served.BODIES[path]
+    n = 0
+    for name in shape.field_schemas.keys() & shape.fields - ALIASES.keys():
+        for value, place in _wrong(shape.field_schemas[name]):
+            status, got = real.post(path, {**body, name: value})
+            assert status == 400, (name, value, got)
+            error = got["error"]
+            assert error["param"] in (name, f"{name}{place}"), (value, got)
+            assert f"{name}{place}" in error["message"], (value, got)
+            n += 1
+    assert n > 2
 
 
 ODD: list[Any] = [

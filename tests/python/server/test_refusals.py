@@ -1,4 +1,7 @@
-"""Fields with wrong values are refused by name, on every path."""
+"""Fields with wrong values are refused by name, on every path.
+
+`test_openapi.py` sends all values that the schema of a field does not allow.
+"""
 
 from __future__ import annotations
 
@@ -14,45 +17,29 @@ if TYPE_CHECKING:
 CHAT, TEXT = "/v1/chat/completions", "/v1/completions"
 CONTEXT = {"n_threads": 1, "n_seq_max": 4}
 HELLO = [{"role": "user", "content": "a"}]
-INT = {"type": "integer"}
 PAINT = {"type": "function", "function": {"name": "paint", "parameters": {}}}
 WIPE = {"type": "function", "function": {"name": "wipe"}}
 CHOICE = {"type": "function", "function": {"name": "x"}}
-SCHEMA = {"type": "json_schema", "json_schema": {"name": "c", "schema": INT}}
 STOP = "include_stop_str_in_output"
 BOTH: dict[str, list[Any]] = {
-    "echo": [0],
-    "frequency_penalty": [2.5],
     "grammar": ["root ::= ("],
-    "guided_choice": [[]],
     "guided_grammar": [""],
     "guided_regex": ["(", ""],
     "ignore_eos": [1],
-    "logit_bias": [{"5": 101}, {"-5": 1}, [[5, 1]]],
-    "logprobs": [21],
+    "logit_bias": [{"-5": 1}],
     "max_tokens": [0, 1 << 31, 1 << 70],
-    "metadata": ["a"],
     "min_p": [2],
     "min_tokens": [10_000, -1, True],
-    "n": [0, True, 129],
-    "nonsense": [1],
-    "presence_penalty": [False, 3],
-    "prompt_logprobs": [-1, 21, 1.5, True, "1"],
     "repetition_penalty": [-1.1, 0],
-    "response_format": [{"type": "nothing"}, "json", {"type": "json_schema"}],
+    "response_format": [{"type": "json_schema"}],
     "samplers": [["top_k"]],
-    "seed": [0.5, 1 << 70],
+    "seed": [0.5],
     "stop_token_ids": [[1 << 40], [60_000], [True], 5],
-    "store": [1],
     "stream": ["yes"],
     "stream_options": [{"include_usage": True}],
     "structured_outputs": [{"json": {}, "regex": "a"}],
-    "temperature": [3, -1],
     "tool_choice": ["required"],
-    "tools": [[{"type": "function"}]],
     "top_k": ["5", 1.5],
-    "top_p": [1.5],
-    "user": [5],
 }
 # Wrong values by path and field. The error names the field; a valid request has the rest.
 WRONG: dict[str, dict[str, list[Any]]] = {
@@ -80,16 +67,13 @@ WRONG: dict[str, dict[str, list[Any]]] = {
             *(None, 5, {}, "\ud800", ["a", 1], ["a", []], ["a", "b " * 600]),
             *(["a", [1]], [[1], [99999]], [[1, 2], []], [1] * 600, [[1, 70_000]]),
         ],
-        STOP: [1],
         "thinking": [5],
     },
     CHAT: {
         **BOTH,
-        "logprobs": [21, 1],
-        "messages": [None, [], "hello"],
-        "parallel_tool_calls": [1],
+        "messages": [None],
         "tools": [
-            *("paint", [{"type": "function"}], [{"type": "web_search"}], [PAINT, PAINT]),
+            *([{"type": "web_search"}], [PAINT, PAINT]),
             [{"type": "function", "function": {"name": "a b"}}],
         ],
         "top_logprobs": [2],
@@ -97,52 +81,35 @@ WRONG: dict[str, dict[str, list[Any]]] = {
     "/v1/responses": {
         "background": [True],
         "conversation": ["conv_1"],
-        "include": [["file_search_call.results"]],
-        "input": [None, [], 3],
-        "max_output_tokens": [0, 999_999],
+        "input": [None],
+        "max_output_tokens": [999_999],
         "max_tokens": [3],
         "max_tool_calls": [1],
         "messages": [[]],
         "n": [2],
         "previous_response_id": ["resp_1"],
         "prompt": [{"id": "p"}],
-        "reasoning": [{"effort": 1}, {"summary": "short"}],
         "response_format": [{"type": "text"}],
         STOP: [True],
-        "temperature": [-1],
-        "text": [{"verbosity": "loud"}, {"format": {"type": "xml"}}, 3],
-        "tools": [[{"type": "web_search"}], [{"type": "function"}]],
+        "tools": [[{"type": "web_search"}]],
         "truncation": ["auto"],
     },
     "/v1/messages": {
         "container": ["c"],
-        "max_tokens": [None, 0, 1 << 20],
+        "max_tokens": [None, 1 << 20],
         "mcp_servers": [[{"url": "x"}]],
-        "messages": [[]],
-        "nonsense": [1],
-        "output_config": [
-            {"format": {"type": "xml"}},
-            {"format": {"type": "json_schema"}},
-        ],
+        "output_config": [{"format": {"type": "json_schema"}}],
         "stop": [["a"]],
-        "stop_sequences": [[1]],
-        "system": [1],
-        "temperature": [3],
-        "thinking": [{"type": "maybe"}],
-        "tool_choice": [{"type": "some"}, {"type": "any"}],
+        "tool_choice": [{"type": "any"}, {"type": "tool"}],
         "tools": [[{"type": "bash_20250124", "name": "bash"}]],
     },
     "/v1/embeddings": {
-        "dimensions": [0, 10_000],
-        "encoding_format": ["hex"],
+        "dimensions": [10_000],
         "input": [
-            *(None, [], "", ["a", ""], ["a", None], [[]], {"a": 1}),
-            *(["a"] * 2049, [1, 70_000]),
+            *(None, ["a", ""], ["a", None], [[]], ["a"] * 2049, [1, 70_000]),
             "a " * 600,
         ],
-        "nonsense": [1],
         "pooling": ["max"],
-        "truncate_prompt_tokens": [5, True],
     },
     "/v1/score": {
         "continuations": [None, [], [[1]]],
@@ -156,17 +123,16 @@ WRONG: dict[str, dict[str, list[Any]]] = {
     },
     "/v1/rerank": {
         "documents": [
-            *(None, [], 123, [1, 2], ["b", ""], [{}], ["b", "a " * 600]),
+            *(None, ["b", ""], [{}], ["b", "a " * 600]),
         ],
         "priority": [3],
-        "query": [None, "", 3],
+        "query": [None],
         "rank_fields": [["c"]],
-        "top_n": [-1],
         "truncate_prompt_tokens": [-1],
         "use_activation": [False],
     },
     "/tokenize": {"parse_special": [1], "prompt": [None, 5]},
-    "/detokenize": {"tokens": [None, "a", [True], [1 << 40], [-1]]},
+    "/detokenize": {"tokens": [None, [1 << 40], [70_000]]},
     "/apply-template": {"messages": [[]], "nonsense": [1]},
     "/api/show": {"model": [None, 5], "template": ["x"]},
 }
@@ -177,29 +143,18 @@ PARTS: list[tuple[str, dict[str, Any], str]] = [
         (path, fields, param)
         for path in (CHAT, TEXT)
         for fields, param in (
-            ({**STREAM, "stream_options": 5}, "stream_options"),
-            ({**STREAM, "stream_options": {"x": 5}}, "stream_options.x"),
-            *(
-                ({**STREAM, "stream_options": {name: 1}}, f"stream_options.{name}")
-                for name in ("include_usage", "continuous_usage_stats")
-            ),
             ({**STREAM, "prompt_logprobs": 1}, "prompt_logprobs"),
             ({"min_tokens": 1, "guided_regex": "a"}, "guided_regex"),
             ({"max_tokens": 3, "max_completion_tokens": 4}, "max_tokens"),
             ({"repetition_penalty": 1.1, "repeat_penalty": 1.2}, "repeat_penalty"),
             ({"guided_regex": "a", "guided_choice": ["a"]}, "guided_choice"),
-            ({"structured_outputs": {"xml": 1}}, "structured_outputs.xml"),
-            ({"response_format": {**SCHEMA, "x": 1}}, "response_format.x"),
         )
     ),
     (TEXT, {"n": 2, "temperature": 0}, "n"),
     (TEXT, {"prompt": ["a"] * 30, "n": 100}, "n"),
     (TEXT, {STOP: True, "stop_token_ids": [3]}, STOP),
     (CHAT, {STOP: True, "tool_choice": "required", "tools": [WIPE]}, STOP),
-    (CHAT, {"logprobs": True, "top_logprobs": 21}, "top_logprobs"),
-    (CHAT, {"tools": [PAINT], "tool_choice": "paint"}, "tool_choice"),
     (CHAT, {"tools": [WIPE], "tool_choice": CHOICE}, "tool_choice"),
-    (CHAT, {"tools": [PAINT], "tool_choice": {"type": "any"}}, "tool_choice"),
     (CHAT, {"tools": [PAINT], "guided_regex": "a"}, "guided_regex"),
     (CHAT, {"tools": [PAINT], "json_schema": {"type": "nothing"}}, "json_schema"),
     ("/generate", {"grammar": "a", "choices": ["b"]}, "grammar"),
@@ -214,14 +169,7 @@ PARTS: list[tuple[str, dict[str, Any], str]] = [
         {"text": {"format": {"type": "json_schema"}}},
         "text.format.schema",
     ),
-    ("/v1/responses", {"reasoning": {"depth": 1}}, "reasoning.depth"),
-    (
-        "/v1/responses",
-        {"stream_options": {"include_usage": True}},
-        "stream_options.include_usage",
-    ),
     ("/v1/rerank", {"texts": ["a"]}, "documents"),
-    ("/v1/rerank", {"documents": [{"txt": "b"}]}, "documents[0].txt"),
     ("/tokenize", {"prompt": None, "content": None}, "prompt"),
     ("/tokenize", {"content": "b"}, "prompt"),
     ("/tokenize", {"add_special": True}, "add_special"),
@@ -290,7 +238,6 @@ CODES = {
     ("/v1/messages", "max_tokens", "1048576"): "context_length_exceeded",
     ("/v1/messages", "stop", '["a"]'): "unsupported_parameter",
     ("/v1/messages", "container", '"c"'): "unsupported_parameter",
-    ("/v1/messages", "thinking", '{"type": "maybe"}'): "invalid_value",
     ("/generate", "stream", "1"): "invalid_value",
 }
 
