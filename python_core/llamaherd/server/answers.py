@@ -226,11 +226,9 @@ class _OpenAiWriter(FormWriter):
         reason: str | None,
         n_tokens: int = 0,
     ) -> str:
-        ending = {"logprobs": logprobs, "finish_reason": reason}
-        return self._chunk(dumps({"index": index, **content, **ending}), n_tokens)
-
-    def _chunk(self, choice: str, n_tokens: int) -> str:
         """Return an event with a choice; n_tokens is the number of tokens so far."""
+        ending = {"logprobs": logprobs, "finish_reason": reason}
+        choice = dumps({"index": index, **content, **ending})
         # With usage, all chunks except the last have a null usage, or the usage so far.
         usage_field = ',"usage":null' if self._parsed.with_usage else ""
         if self._parsed.with_running_usage:
@@ -305,12 +303,7 @@ class CompletionWriter(_OpenAiWriter):
 
     def text(self, text: str, n_tokens: int) -> str:
         """See `FormWriter`."""
-        logprobs = dumps(self._new_logprobs())
-        return self._chunk(
-            f'{{"index":0,"text":{dumps(text)},"logprobs":{logprobs},'
-            '"finish_reason":null}',
-            n_tokens,
-        )
+        return self._choice(0, {"text": text}, self._new_logprobs(), None, n_tokens)
 
     def _content(self, reply: ServedAnswer) -> dict[str, object]:
         echo = reply.result.echo if isinstance(reply.result, EchoedResult) else None
@@ -348,40 +341,34 @@ class ChatWriter(_OpenAiWriter):
         As in OpenAI's API, the content is null if the answer may be a call, since a call
         has no content.
         """
-        content = '""' if self._parsed.tools is None else "null"
-        return "".join(
-            self._delta(f'"role":"assistant","content":{content}', i)
-            for i in range(self._parsed.n_answers)
-        )
+        content = "" if self._parsed.tools is None else None
+        delta = {"role": "assistant", "content": content}
+        return "".join(self._delta(delta, i) for i in range(self._parsed.n_answers))
 
     def thought(self, text: str) -> str:
         """See `FormWriter`. vLLM and llama-server use the same field for thoughts."""
-        return self._delta(f'"reasoning_content":{dumps(text)}')
+        return self._delta({"reasoning_content": text})
 
     def text(self, text: str, n_tokens: int) -> str:
         """See `FormWriter`."""
-        logprobs = dumps(self._new_logprobs())
-        return self._delta(f'"content":{dumps(text)}', 0, n_tokens, logprobs)
+        return self._delta({"content": text}, 0, n_tokens, self._new_logprobs())
 
     def call(self, parts: Sequence[Mapping[str, Any]], n_tokens: int) -> str:
         """See `FormWriter`. The last part has the log-probabilities."""
-        deltas = [f'"tool_calls":[{dumps(part)}]' for part in parts]
+        deltas = [{"tool_calls": [part]} for part in parts]
         if not deltas:
             return ""
-        logprobs = dumps(self._new_logprobs())
-        return "".join(
-            [
-                *(self._delta(delta, 0, n_tokens) for delta in deltas[:-1]),
-                self._delta(deltas[-1], 0, n_tokens, logprobs),
-            ]
-        )
+        first = "".join(self._delta(delta, 0, n_tokens) for delta in deltas[:-1])
+        return first + self._delta(deltas[-1], 0, n_tokens, self._new_logprobs())
 
     def _delta(
-        self, inside: str, index: int = 0, n_tokens: int = 0, logprobs: str = "null"
+        self,
+        delta: Mapping[str, object],
+        index: int = 0,
+        n_tokens: int = 0,
+        logprobs: object = None,
     ) -> str:
-        start = f'{{"index":{index},"delta":{{{inside}}}'
-        choice = f'{start},"logprobs":{logprobs},"finish_reason":null}}'
-        return self._chunk(choice, n_tokens)
+        return self._choice(index, {"delta": delta}, logprobs, None, n_tokens)
 
     def _content(self, reply: ServedAnswer) -> dict[str, object]:
         message: dict[str, object] = {"role": "assistant", "content": reply.text}
