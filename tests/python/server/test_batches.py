@@ -266,9 +266,16 @@ FILE = ('name="file"; filename="a"', b"{}")
         (_form(PURPOSE, PURPOSE, FILE), "purpose"),
         (_form(PURPOSE, FILE, ('name="x"', b"")), "x"),
         (_form(PURPOSE, ('name="data"; filename="a"', b"")), "data"),
-        (_form(PURPOSE, FILE, ('name="expires_after[seconds]"', b"1")), "expires_after"),
+        (
+            _form(PURPOSE, FILE, ('name="expires_after[seconds]"', b"1")),
+            "expires_after[seconds]",
+        ),
+        (
+            _form(PURPOSE, FILE, ('name="expires_after[seconds]"', b"3600")),
+            "expires_after",
+        ),
     ],
-    ids=range(13),
+    ids=range(14),
 )
 def test_a_broken_form(client: Client, body: bytes, param: str | None) -> None:
     kind = {"content-type": "multipart/form-data; boundary=xyz"}

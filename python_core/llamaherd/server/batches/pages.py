@@ -16,7 +16,7 @@ from llamaherd.engine.core.files import discard
 from llamaherd.engine.core.words import spoken_in
 from llamaherd.server.batches import upload
 from llamaherd.server.batches.batch import Batch, StoredFile, new_id
-from llamaherd.server.errors import JSON, ApiError, bad_field, unknown_field
+from llamaherd.server.errors import JSON, ApiError, bad_field
 from llamaherd.server.protocol import body_parts, json_response, read_object
 from llamaherd.server.schemas import (
     TEXT,
@@ -69,22 +69,27 @@ class _NewBatch(PathFormat):
     unused: ClassVar = {}
 
 
-_UPLOAD: Schema = {
-    "type": "object",
-    "properties": {
+_ANCHOR, _SECONDS = "expires_after[anchor]", "expires_after[seconds]"
+
+
+class _Upload(PathFormat):
+    """Form with a file of a batch."""
+
+    field_schemas: ClassVar = {
+        "file": {**TEXT, "format": "binary"},
         "purpose": {"const": "batch"},
-        "file": {"type": "string", "format": "binary"},
-        "expires_after[anchor]": {"const": "created_at"},
-        "expires_after[seconds]": {"type": "integer"},
-    },
-    "required": ["purpose", "file"],
-    "additionalProperties": False,
-}
+        _ANCHOR: {"const": "created_at"},
+        _SECONDS: whole(*_KEPT_S),
+    }
+    needed = ("file", "purpose")
+    unused: ClassVar = {}
+
+
 # Fields of bodies, which errors may name.
 FIELDS = _NewBatch.fields | {"expires_after"}
 # Content of POST requests, for the OpenAPI document.
 BODIES: dict[str, Schema] = {
-    "/files": {"multipart/form-data": {"schema": _UPLOAD}},
+    "/files": {"multipart/form-data": {"schema": _Upload.request_schema()}},
     "/batches": {"application/json": {"schema": _NewBatch.request_schema()}},
 }
 # Parameters of the lists, for the OpenAPI document.
@@ -130,7 +135,7 @@ class BatchPages:
         try:
             parts, kind = body_parts(request.receive), request.headers.get("content-type")
             form = await upload.receive(parts, kind, path, most, threads.files)
-            keep_s = _check_upload(form.fields)
+            keep_s = _check_upload({**form.fields, "file": form.filename})
             name = _plain_name(form.filename or "file")
             long = threads.pool("long", is_background=True)
             await run_on(long, partial(upload.sync, path))
@@ -277,18 +282,12 @@ def _page(
     request: Request, newest: Sequence[StoredFile] | Sequence[Batch], kind: str
 ) -> Response:
     """Return one page of a list of files or batches, the newest first."""
-    query = request.query_params
-    most = _MOST_LISTED[kind]
-    raw_limit = query.get("limit", str(min(most, 100)))
-    limit = checks.digits(raw_limit) or 0
-    if not 1 <= limit <= most:
-        text = f"limit must be an integer from 1 to {most}, not {_shortened(raw_limit)}"
-        raise bad_field("limit", text)
+    query, known = request.query_params, QUERIES[f"/{kind}"]
+    limit = query.get("limit", str(min(_MOST_LISTED[kind], 100)))
+    n = checks.digits(limit)
+    check_value("limit", limit if n is None else n, known["limit"])
     order = query.get("order", "desc")
-    if order not in ("asc", "desc"):
-        raise bad_field(
-            "order", f'order must be "asc" or "desc", not {_shortened(order)}'
-        )
+    check_value("order", order, known["order"])
     items: list[Any] = list(newest)[:: 1 if order == "desc" else -1]
     after = query.get("after")
     if after is not None:
@@ -297,37 +296,28 @@ def _page(
             text = f"after: there is no {_shortened(after)} in the list"
             raise bad_field("after", text)
         items = items[ids.index(after) + 1 :]
-    data = [item.shape for item in items[:limit]]
+    data = [item.shape for item in items[:n]]
     return json_response(
         {
             "object": "list",
             "data": data,
             "first_id": data[0]["id"] if data else None,
             "last_id": data[-1]["id"] if data else None,
-            "has_more": len(items) > limit,
+            "has_more": len(items) > len(data),
         }
     )
 
 
-def _check_upload(fields: Mapping[str, str]) -> int | None:
+def _check_upload(form: Mapping[str, str | None]) -> int | None:
     """Check the fields of a form; return the number of seconds that its file is kept."""
-    for name in fields.keys() - (_UPLOAD["properties"].keys() - {"file"}):
-        raise unknown_field(name, _UPLOAD["properties"])
-    if "purpose" not in fields:
-        raise ApiError(400, "purpose is missing", param="purpose", code="missing_field")
-    if fields["purpose"] != "batch":
-        text = f'purpose must be "batch", not {_shortened(fields["purpose"])}'
-        raise bad_field("purpose", text)
-    if len(fields) == 1:
+    seconds = checks.digits(form.get(_SECONDS) or "")
+    given = form if seconds is None else {**form, _SECONDS: seconds}
+    fields = _Upload.effective_fields(given)
+    if not fields.keys() & {_ANCHOR, _SECONDS}:
         return None
-    raw = fields.get("expires_after[seconds]")
-    seconds = None if raw is None else checks.digits(raw)
-    expiry = {
-        "anchor": fields.get("expires_after[anchor]"),
-        "seconds": raw if seconds is None else seconds,
-    }
+    expiry = {"anchor": fields.get(_ANCHOR), "seconds": fields.get(_SECONDS)}
     check_value("expires_after", expiry, _EXPIRY, param="expires_after")
-    return None if seconds is None else seconds
+    return seconds
 
 
 def _seconds(window: str) -> int:

@@ -63,11 +63,9 @@ class UploadForm:
             raise ApiError(413, text, code="request_too_large")
 
     def check_end(self) -> None:
-        """Check that the form was complete and has a file."""
+        """Check that the form was complete."""
         if not self._is_whole:
             raise _broken("it has no end")
-        if self.filename is None:
-            raise ApiError(400, "file is missing", param="file", code="missing_field")
 
     # ---- called by the parser ----
 
