@@ -126,16 +126,16 @@ class Endpoint(ABC):
             await send_json(send, api_error.status, api_error.body, api_error.headers)
 
 
-class _Computing(Endpoint):
-    """Endpoint whose work ends early if the client leaves or the time is over."""
+class Computing(ABC):
+    """Answers of a model, whose work ends if the client leaves or the time is over."""
 
     def __init__(self, shared: SharedState, shape: PathFormat) -> None:
-        super().__init__(shared, shape)
+        self._shared = shared
         self._served = shape.served
         self._lacks_text = shape.needs_text and shape.served.ctx is None
 
     async def answer(self, request: JsonRequest) -> None:
-        """See `Endpoint`."""
+        """Answer one request; errors are sent by the `Endpoint`."""
         if self._lacks_text:
             name = self._served.settings.model_name
             raise errors.ApiError(
@@ -174,7 +174,7 @@ class _Computing(Endpoint):
         """Answer one request, which may be ended early at any time."""
 
 
-class Answering(_Computing):
+class Answering(Computing):
     """Application of a path whose answers are generated texts."""
 
     def __init__(self, shared: SharedState, shape: AnsweringShape) -> None:
@@ -183,7 +183,7 @@ class Answering(_Computing):
         self._shape = shape
 
     async def compute(self, request: JsonRequest, running: Running) -> None:
-        """See `_Computing`."""
+        """See `Computing`."""
         fields, n_bytes = request.fields, request.n_bytes
         first, pool = self._pools(request)
 
@@ -298,7 +298,7 @@ def _check_ids(prompt: object, n_vocab: int) -> None:
             raise errors.bad_field("prompt", text)
 
 
-class Working(_Computing):
+class Working(Computing):
     """Application of a path whose answers are never streamed."""
 
     def __init__(self, shared: SharedState, shape: WorkShape) -> None:
@@ -306,7 +306,7 @@ class Working(_Computing):
         self._shape = shape
 
     async def compute(self, request: JsonRequest, running: Running) -> None:
-        """See `_Computing`."""
+        """See `Computing`."""
         first, pool = self._pools(request)
         record = request.record
 

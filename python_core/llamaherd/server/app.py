@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from starlette.applications import Starlette
@@ -25,11 +26,10 @@ from llamaherd.server.batches.service import BatchService
 from llamaherd.server.batches.store import NOT_STORED, reason_of
 from llamaherd.server.errors import JSON, ApiError, not_stored, of_exception
 from llamaherd.server.models.loading import (
-    LoadedModel,
     OpenModel,
-    ServedModel,
     load_files,
     stored_files,
+    warm_up,
 )
 from llamaherd.server.models.spec import FileContents, check_each_fits
 from llamaherd.server.models.store import ModelStore
@@ -41,8 +41,9 @@ from llamaherd.server.protocol import (
     error_response,
     send_json,
 )
-from llamaherd.server.routes import ALIASES, SHAPES, openapi
+from llamaherd.server.routes import ALIASES, SHAPES, computing_of, openapi
 from llamaherd.server.schemas import checked_string
+from llamaherd.server.shapes import Served
 from llamaherd.server.state import SharedState
 from llamaherd.server.threads import run_on
 
@@ -58,9 +59,7 @@ if TYPE_CHECKING:
     from starlette.types import ExceptionHandler
 
     from llamaherd.calls.run.context import Context
-    from llamaherd.engine.native.models import LoadInterrupt
     from llamaherd.server.answering import JsonRequest
-    from llamaherd.server.models.loading import ModelFiles
     from llamaherd.server.models.spec import ModelSpec
     from llamaherd.server.settings import ServerSettings
 
@@ -81,20 +80,20 @@ def create_app(
     `ctx` is a model if it computes embeddings only. Without `embedding_model` the model
     of the context computes embeddings, too.
     """
-    if isinstance(ctx, Model):
-        loaded = LoadedModel(ctx, None)
-    else:
-        loaded = LoadedModel(ctx.model, ctx)
-    shared = SharedState(loaded, settings)
-    main = ServedModel(shared, loaded, settings, embedding_model)
-    models = [OpenModel(main, settings.names, settings.queue, embedding_model)]
+    main = Served(
+        model=ctx if isinstance(ctx, Model) else ctx.model,
+        ctx=None if isinstance(ctx, Model) else ctx,
+        settings=settings,
+        embedding_model=embedding_model,
+    )
+    warm_up(main)
+    models = [OpenModel(main)]
     if embedding_model is not None:
         name = str(settings.embedding_name)
         named = settings.replaced(model_name=name, aliases=())
-        vectors = ServedModel(shared, LoadedModel(embedding_model, None), named)
-        models.append(OpenModel(vectors, (name,), settings.queue))
+        models.append(OpenModel(Served(model=embedding_model, settings=named)))
     store = ModelStore(models, any_model=settings.any_model)
-    return _application(shared, settings, store)
+    return _application(SharedState(main, settings), settings, store)
 
 
 def create_app_of_models(
@@ -115,22 +114,6 @@ def create_app_of_models(
             or the available memory is too small for a model.
         ArgumentError: The memory of the settings is too small for a model.
     """
-
-    def load(spec: ModelSpec, n_cache: int, interrupt: LoadInterrupt) -> ModelFiles:
-        with spoken_in(JSON):  # clients see why a model cannot be loaded
-            return load_files(
-                spec,
-                n_cache,
-                interrupt,
-                shared=shared,
-                settings=settings,
-                options=options,
-                loading=loading,
-                contents=contents,
-            )
-
-    contents = FileContents()
-
     checked = checked_options(options)
     placement = checked_load_options(loading).placement
     for spec in specs:
@@ -140,6 +123,14 @@ def create_app_of_models(
     n_bytes = memory_of_model(placement) if settings.memory is None else settings.memory
     needs = {spec.name: spec.n_bytes + n for spec, n in zip(specs, least, strict=True)}
     check_each_fits(needs, n_bytes, is_given=is_given)
+    contents = FileContents()
+    load = partial(
+        load_files,
+        settings=settings,
+        options=options,
+        loading=loading,
+        contents=contents,
+    )
     files = stored_files(
         specs, load, contents, n_bytes=n_bytes, n_waiting=settings.queue, least=least
     )
@@ -279,7 +270,11 @@ class ByModel(Endpoint):
         record.model = name = self._named(request.fields)
         lease = self._models.lease(name, request.receive, is_patient=record.is_background)
         async with lease as served:
-            await served.endpoints[self._path].answer(request)
+            computing = served.computing.get(self._path)
+            if computing is None:
+                computing = computing_of(self._shared, served, self._path)
+                served.computing[self._path] = computing
+            await computing.answer(request)
 
     def _named(self, fields: dict[str, object]) -> str:
         """Return the name of the model of a request."""

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, cast
 
 import llamaherd
 from llamaherd.server import schemas
-from llamaherd.server.answering import Answering, Endpoint, Working
+from llamaherd.server.answering import Answering, Working
 from llamaherd.server.anthropic import Messages
 from llamaherd.server.embeddings import EmbeddingsApi, RerankApi
 from llamaherd.server.generate import GenerateApi
@@ -16,7 +16,7 @@ from llamaherd.server.openai import ChatCompletions, Completions
 from llamaherd.server.responses import Responses
 from llamaherd.server.schemas import Schema, listed, record, ref
 from llamaherd.server.scores import AnnotateApi, ClassifyApi, ScoreApi
-from llamaherd.server.shapes import AnsweringShape, WorkShape
+from llamaherd.server.shapes import AnsweringShape
 from llamaherd.server.tokenizing import (
     ChatTokensApi,
     CountTokensApi,
@@ -31,7 +31,8 @@ if TYPE_CHECKING:
 
     from starlette.routing import Route
 
-    from llamaherd.server.shapes import PathFormat, Served
+    from llamaherd.server.answering import Computing
+    from llamaherd.server.shapes import PathFormat, Served, WorkShape
     from llamaherd.server.state import SharedState
 
 _CLASSES: tuple[type[PathFormat], ...] = (
@@ -46,20 +47,12 @@ SHAPES = {shape.path: shape for shape in _CLASSES}  # by path without /v1
 ALIASES = {"/reranking": "/rerank"}
 
 
-def endpoints_of(shared: SharedState, served: Served) -> dict[str, Endpoint]:
-    """Return the application of each path whose answers a model computes."""
-    return {
-        path: _endpoint(shared, served, shape)
-        for path, shape in SHAPES.items()
-        if issubclass(shape, (AnsweringShape, WorkShape))
-    }
-
-
-def _endpoint(shared: SharedState, served: Served, shape: type[PathFormat]) -> Endpoint:
-    served_shape = shape(served)
-    if isinstance(served_shape, AnsweringShape):
-        return Answering(shared, served_shape)
-    return Working(shared, cast("WorkShape", served_shape))
+def computing_of(shared: SharedState, served: Served, path: str) -> Computing:
+    """Return the object that answers requests of a path with a model."""
+    shape = SHAPES[path](served)
+    if isinstance(shape, AnsweringShape):
+        return Answering(shared, shape)
+    return Working(shared, cast("WorkShape", shape))
 
 
 _JSON = "application/json"

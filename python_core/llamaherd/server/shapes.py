@@ -8,13 +8,16 @@ OpenAPI document and the documentation of fields are derived from the declaratio
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
 from llamaherd.calls.run.hosted import HostedCall
 from llamaherd.engine.core import checks
 from llamaherd.engine.core.declaration import Options, options_of
+from llamaherd.engine.core.outcome import Counts
+from llamaherd.engine.core.stats import Load
 from llamaherd.engine.core.words import words
+from llamaherd.engine.loop.slot_times import NO_TIMES
 from llamaherd.server.errors import WITH_PARTS, ApiError, unknown_field
 from llamaherd.server.protocol import dumps
 from llamaherd.server.schemas import OF_CLIENTS, Schema, check_value, part
@@ -27,6 +30,7 @@ if TYPE_CHECKING:
     from llamaherd.calls.run.hosted import Steps
     from llamaherd.calls.run.job import Runnable
     from llamaherd.engine.core.stats import Stats
+    from llamaherd.engine.loop.slot_times import SlotTimes
     from llamaherd.engine.model.model import Model
     from llamaherd.server.answers import FormWriter
     from llamaherd.server.running import ParsedRequest
@@ -37,15 +41,46 @@ if TYPE_CHECKING:
 _T = TypeVar("_T")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Served:
-    """A loaded model, as far as the formats need it."""
+_NO_LOAD = Load(n_running=0, n_waiting=0, n_slots=0, n_prefixes=0, n_ctx=0)
 
-    model: Model  # model that answers
+
+@dataclass(eq=False, slots=True, kw_only=True)
+class Served:
+    """A model in memory with its context."""
+
+    model: Model
     settings: ServerSettings  # settings of the server, with the names of the model
     # Context of the model; None for a model that computes embeddings only.
     ctx: Context | None = None
     embedding_model: Model | None = None  # model for embeddings; None to use `model`
+    # Objects that answer requests, by path without `/v1`, see `app.ByModel`.
+    computing: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def load(self) -> Load:
+        """Running and waiting prompts."""
+        return _NO_LOAD if self.ctx is None else self.ctx.load
+
+    @property
+    def counts(self) -> Counts:
+        """Counts of the engine."""
+        return Counts() if self.ctx is None else self.ctx.loop.watched_counts()
+
+    @property
+    def slot_times(self) -> SlotTimes:
+        """Times of the slots."""
+        return NO_TIMES if self.ctx is None else self.ctx.loop.watched_slots()
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether no prompts can run."""
+        return self.model.closed if self.ctx is None else self.ctx.closed
+
+    def close(self) -> None:
+        """End all requests and free the memory."""
+        if self.ctx is not None:
+            self.ctx.close()
+        self.model.close()
 
 
 class PathFormat:

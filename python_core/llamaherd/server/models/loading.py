@@ -17,16 +17,13 @@ from llamaherd.engine.core.errors import (
     LlamaHerdError,
     ModelLoadError,
 )
-from llamaherd.engine.core.outcome import Counts
-from llamaherd.engine.core.stats import Load
-from llamaherd.engine.loop.slot_times import NO_TIMES
+from llamaherd.engine.core.words import spoken_in
 from llamaherd.engine.memory.kv_cells import buffers_of_encoder
 from llamaherd.engine.model.loading import read_header
 from llamaherd.engine.model.model import Model
 from llamaherd.server.chats import with_defaults
-from llamaherd.server.errors import ApiError
+from llamaherd.server.errors import JSON, ApiError
 from llamaherd.server.models.spec import cache_sizes, identity_of
-from llamaherd.server.routes import endpoints_of
 from llamaherd.server.shapes import Served
 from llamaherd.server.state import RequestQueue, ShownModel, sum_of_loads
 
@@ -34,12 +31,11 @@ if TYPE_CHECKING:
     import asyncio
     from collections.abc import Callable, Mapping, Sequence
 
-    from llamaherd.engine.loop.slot_times import SlotTimes
+    from llamaherd.engine.core.stats import Load
     from llamaherd.engine.model.loading import ModelHeader
     from llamaherd.engine.native.models import LoadInterrupt
     from llamaherd.server.models.spec import FileContents, ModelSpec
     from llamaherd.server.settings import ServerSettings
-    from llamaherd.server.state import SharedState
 
     LoadFiles = Callable[[ModelSpec, int, LoadInterrupt], "ModelFiles"]
 
@@ -66,7 +62,6 @@ def load_files(
     n_cache: int,
     interrupt: LoadInterrupt,
     *,
-    shared: SharedState,
     settings: ServerSettings,
     options: Mapping[str, Any],
     loading: Mapping[str, Any],
@@ -75,7 +70,7 @@ def load_files(
     """Load a model, on any thread, with the adapters that can be loaded."""
     problems: dict[str, str] = {}
     contents.check(spec.path)
-    with ExitStack() as stack:
+    with ExitStack() as stack, spoken_in(JSON):  # clients see why a model is not loaded
         base = stack.enter_context(Model(spec.path, interrupt=interrupt, **loading))
         contents.keep(spec.path, base.file)
         models = {spec.name: base}
@@ -96,7 +91,8 @@ def load_files(
             else:
                 n_needed += buffers_of_encoder(model.metadata, model.info)
             named = settings.replaced(model_name=name, aliases=())
-            served[name] = ServedModel(shared, LoadedModel(model, ctx), named)
+            served[name] = Served(model=model, settings=named, ctx=ctx)
+            warm_up(served[name])
         stack.pop_all()
     return ModelFiles(served, problems, n_needed)
 
@@ -112,7 +108,7 @@ def context_of(model: Model, options: Mapping[str, Any]) -> Context | None:
 class ModelFiles:
     """A model and its adapters in memory."""
 
-    served: dict[str, ServedModel]  # the loaded ones by name, the model first
+    served: dict[str, Served]  # the loaded ones by name, the model first
     problems: Mapping[str, str]  # reasons why adapters could not be loaded, by name
     n_cache: int  # bytes of all KV caches and buffers
 
@@ -124,77 +120,22 @@ class ModelFiles:
 
 # Paths that a model for embeddings may answer.
 _OF_VECTORS = ("/v1/embeddings", "/v1/rerank", "/v1/score")
-_NO_LOAD = Load(n_running=0, n_waiting=0, n_slots=0, n_prefixes=0, n_ctx=0)
 
 
-@dataclass(eq=False)
-class LoadedModel:
-    """A model in memory with its context."""
-
-    model: Model
-    ctx: Context | None  # None for a model that computes embeddings only
-
-    @property
-    def load(self) -> Load:
-        """Running and waiting prompts."""
-        return _NO_LOAD if self.ctx is None else self.ctx.load
-
-    @property
-    def counts(self) -> Counts:
-        """Counts of the engine."""
-        return Counts() if self.ctx is None else self.ctx.loop.watched_counts()
-
-    @property
-    def slot_times(self) -> SlotTimes:
-        """Times of the slots."""
-        return NO_TIMES if self.ctx is None else self.ctx.loop.watched_slots()
-
-    @property
-    def is_closed(self) -> bool:
-        """Whether no prompts can run."""
-        return self.model.closed if self.ctx is None else self.ctx.closed
-
-    def close(self) -> None:
-        """End all requests and free the memory."""
-        if self.ctx is not None:
-            self.ctx.close()
-        self.model.close()
-
-
-class ServedModel(LoadedModel):
-    """A model in memory, with the application of each path without `/v1`.
+def warm_up(served: Served) -> None:
+    """Compile the chat template, so that no request waits for it; check the settings.
 
     Raises:
         ValueError: The model does not support the setting `thinking`.
         ChatTemplateError: The template of the settings cannot be used.
     """
-
-    def __init__(
-        self,
-        shared: SharedState,
-        loaded: LoadedModel,
-        settings: ServerSettings,
-        embedding_model: Model | None = None,
-    ) -> None:
-        super().__init__(loaded.model, loaded.ctx)
-        if loaded.ctx is not None:
-            _warm_up(loaded.model, settings)
-        served = Served(
-            model=loaded.model,
-            settings=settings,
-            ctx=loaded.ctx,
-            embedding_model=embedding_model,
-        )
-        self.endpoints = endpoints_of(shared, served)
-
-
-def _warm_up(model: Model, settings: ServerSettings) -> None:
-    """Compile the chat template, so that no request waits for it; check the settings."""
-    options = GenerateOptions(chat=True, **with_defaults({}, settings))
+    if served.ctx is None:
+        return
+    options = GenerateOptions(chat=True, **with_defaults({}, served.settings))
     try:
-        make_requests(model, ["Hello"], options)
+        make_requests(served.model, ["Hello"], options)
     except ChatTemplateError:
-        if settings.template is not None:
+        if served.settings.template is not None:
             raise
 
 
@@ -217,11 +158,11 @@ class StoredModel(ABC):
 
     @property
     @abstractmethod
-    def served(self) -> Mapping[str, ServedModel]:
+    def served(self) -> Mapping[str, Served]:
         """The parts in memory by name, each once."""
 
     @abstractmethod
-    def served_as(self, name: str) -> ServedModel:
+    def served_as(self, name: str) -> Served:
         """Return the part of a loaded model with this name."""
 
     @abstractmethod
@@ -245,16 +186,9 @@ class StoredModel(ABC):
 class OpenModel(StoredModel):
     """A model that its owner opened and closes: it is always in memory."""
 
-    def __init__(
-        self,
-        served: ServedModel,
-        names: tuple[str, ...],
-        n_waiting: int,
-        embedding_model: Model | None = None,
-    ) -> None:
-        super().__init__(names, n_waiting)
+    def __init__(self, served: Served) -> None:
+        super().__init__(served.settings.names, served.settings.queue)
         self._served = served
-        self._embedding_model = embedding_model
 
     @property
     def is_closed(self) -> bool:  # type: ignore[override]
@@ -262,11 +196,11 @@ class OpenModel(StoredModel):
         return self._served.is_closed
 
     @property
-    def served(self) -> Mapping[str, ServedModel]:
+    def served(self) -> Mapping[str, Served]:
         """See `StoredModel`."""
         return {self.names[0]: self._served}
 
-    def served_as(self, name: str) -> ServedModel:  # noqa: ARG002
+    def served_as(self, name: str) -> Served:  # noqa: ARG002
         """See `StoredModel`."""
         return self._served
 
@@ -276,7 +210,7 @@ class OpenModel(StoredModel):
 
     def identity(self, name: str, endpoint: str) -> str | None:  # noqa: ARG002
         """See `StoredModel`."""
-        other = self._embedding_model if endpoint in _OF_VECTORS else None
+        other = self._served.embedding_model if endpoint in _OF_VECTORS else None
         return identity_of([self._served.model, *([] if other is None else [other])])
 
     def shown(self, name: str) -> ShownModel:
@@ -323,11 +257,11 @@ class ServedFile(StoredModel):
         return self.n_weights + self.n_cache
 
     @property
-    def served(self) -> Mapping[str, ServedModel]:
+    def served(self) -> Mapping[str, Served]:
         """See `StoredModel`."""
         return {} if self.loaded is None else self.loaded.served
 
-    def served_as(self, name: str) -> ServedModel:
+    def served_as(self, name: str) -> Served:
         """See `StoredModel`."""
         served = self.served.get(name)
         if served is None:

@@ -34,7 +34,8 @@ if TYPE_CHECKING:
     from llamaherd.engine.loop.slot_times import SlotTimes
     from llamaherd.engine.model.loading import ModelHeader
     from llamaherd.engine.model.model import Model
-    from llamaherd.server.models.loading import ServedModel, StoredModel
+    from llamaherd.server.models.loading import StoredModel
+    from llamaherd.server.shapes import Served
     from llamaherd.server.state import ShownModel
 
 log = logging.getLogger(__name__)
@@ -140,7 +141,7 @@ class ModelStore:
     @asynccontextmanager
     async def lease(
         self, name: str, receive: Receive, *, is_patient: bool = False
-    ) -> AsyncIterator[ServedModel]:
+    ) -> AsyncIterator[Served]:
         """Load a model if it is not in memory, and keep it there within the block.
 
         A patient request (of a batch) waits until other models have no requests.
