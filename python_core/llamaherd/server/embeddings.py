@@ -16,8 +16,9 @@ from llamaherd.engine.core import checks
 from llamaherd.engine.core.declaration import options_of
 from llamaherd.engine.core.errors import BadArgumentError, code_of
 from llamaherd.server import schemas
-from llamaherd.server.errors import ApiError, bad_field, of_text
+from llamaherd.server.errors import bad_field, of_text
 from llamaherd.server.limits import check_pairs
+from llamaherd.server.running import usage_of_reading
 from llamaherd.server.schemas import (
     FLAG,
     OBJECT,
@@ -32,7 +33,7 @@ from llamaherd.server.schemas import (
     whole,
 )
 from llamaherd.server.settings import name_among
-from llamaherd.server.shapes import Prepared, WorkShape
+from llamaherd.server.shapes import Prepared, WorkShape, only_one
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -119,8 +120,7 @@ class EmbeddingsApi(WorkShape):
                 {"object": "embedding", "index": i, "embedding": _written(vector, form)}
                 for i, vector in enumerate(vectors)
             ]
-            n = embeddings.stats.n_text_tokens
-            usage = {"prompt_tokens": n, "total_tokens": n}
+            usage = usage_of_reading(embeddings.stats.n_text_tokens)
             return {"object": "list", "data": data, "model": name, "usage": usage}
 
         return Prepared(work, render, "vectors")
@@ -256,12 +256,7 @@ class _Answer:
     """Checked documents of a request, and the format of its answer."""
 
     def __init__(self, request: Mapping[str, Any], model_name: str) -> None:
-        names = [name for name in ("documents", "texts") if name in request]
-        if len(names) != 1:
-            text = "needs documents or texts, and only one of them"
-            code = "missing_field"
-            raise ApiError(400, f"the request {text}", param="documents", code=code)
-        (self._name,) = names
+        self._name = only_one(request, "documents", "texts")
         self._is_plain = self._name == "texts"
         self.documents = [_text(document) for document in request[self._name]]
         self._n = request.get("top_n") or len(self.documents)
@@ -302,7 +297,7 @@ class _Answer:
             "object": "list",
             "model": self._model_name,
             "results": rows,
-            "usage": {"prompt_tokens": n_tokens, "total_tokens": n_tokens},
+            "usage": usage_of_reading(n_tokens),
         }
 
     def _shown(self, i: int) -> dict[str, object]:

@@ -99,6 +99,11 @@ def usage(results: Sequence[Result]) -> dict[str, object]:
     }
 
 
+def usage_of_reading(n_tokens: int, **more: object) -> dict[str, object]:
+    """Return the usage of a request that generates no text."""
+    return {"prompt_tokens": n_tokens, "total_tokens": n_tokens, **more}
+
+
 class Running:
     """Request in progress, which a disconnect, a timeout or the server may end.
 

@@ -19,6 +19,7 @@ from llamaherd.server import schemas
 from llamaherd.server.chats import with_defaults
 from llamaherd.server.errors import bad_field
 from llamaherd.server.limits import check_pairs
+from llamaherd.server.running import usage_of_reading
 from llamaherd.server.schemas import either, listed, record, rows
 from llamaherd.server.shapes import Prepared, WorkShape
 from llamaherd.tasks.annotate import Annotate
@@ -54,12 +55,8 @@ class _RowsApi(WorkShape):
 
     def _body(self, data: Sequence[object], stats: Stats) -> dict[str, object]:
         """Return the body of an answer."""
-        n = stats.n_prompt_tokens
-        usage = {
-            "prompt_tokens": n,
-            "total_tokens": n,
-            "prompt_tokens_details": {"cached_tokens": stats.n_reused_tokens},
-        }
+        cached = {"cached_tokens": stats.n_reused_tokens}
+        usage = usage_of_reading(stats.n_prompt_tokens, prompt_tokens_details=cached)
         name = self._settings.model_name
         return {"object": "list", "model": name, "data": list(data), "usage": usage}
 

@@ -16,12 +16,12 @@ from llamaherd.engine.model.tokens import detokenize, prompt_tokens, token_bytes
 from llamaherd.engine.native.vocabulary import token_text
 from llamaherd.server import schemas
 from llamaherd.server.anthropic import Messages
-from llamaherd.server.errors import ApiError, bad_field, renamed
+from llamaherd.server.errors import bad_field, renamed
 from llamaherd.server.limits import check_strings
 from llamaherd.server.openai import ChatCompletions, RewrittenChat
 from llamaherd.server.responses import Responses
 from llamaherd.server.schemas import Schema, either, listed, or_null, record
-from llamaherd.server.shapes import AnsweringShape, PathFormat, WorkShape
+from llamaherd.server.shapes import AnsweringShape, PathFormat, WorkShape, only_one
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -109,29 +109,22 @@ class TokenizeApi(_OfModel):
     def prepare(self, fields: dict[str, object]) -> dict[str, object]:
         """See `WorkShape`."""
         if fields.get("messages") is not None:
-            wants_texts = fields.get("return_token_strs")
-            wants_texts = wants_texts is not None and checks.flag(
-                "return_token_strs", wants_texts
-            )
-            chat = {n: v for n, v in fields.items() if n != "return_token_strs"}
+            name = "return_token_strs"
+            wants_texts = fields.get(name) is not None and checks.flag(name, fields[name])
+            chat = {n: v for n, v in fields.items() if n != name}
             parsed = self._parsed(ChatCompletions, chat)
             tokens = _tokens_of(self._model, "messages", parsed)
-            return self._answer(tokens, "return_token_strs" if wants_texts else "")
+            return self._answer(tokens, name if wants_texts else "")
         request = _TextFields.effective_fields(fields)
-        names = [name for name in ("prompt", "content") if name in request]
-        if len(names) != 1:
-            text = "needs prompt, content or messages, and only one of them"
-            raise ApiError(
-                400, f"the request {text}", param="prompt", code="missing_field"
-            )
-        is_vllms = names == ["prompt"]
+        name = only_one(request, "prompt", "content", "messages")
+        is_vllms = name == "prompt"
         special = "add_special_tokens" if is_vllms else "add_special"
         strings = "return_token_strs" if is_vllms else "with_pieces"
-        for name in _OF_ONE_KIND & request.keys() - {special, strings}:
-            raise bad_field(name, f"{name} cannot be combined with {names[0]}")
+        for other in _OF_ONE_KIND & request.keys() - {special, strings}:
+            raise bad_field(other, f"{other} cannot be combined with {name}")
         tokens = tokenize(
             self._model,
-            request[names[0]],
+            request[name],
             add_special=request.get(special, is_vllms),
             parse_special=request.get("parse_special", True),
         )
