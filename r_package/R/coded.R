@@ -289,10 +289,10 @@ print.llamaherd_coded <- function(
     paste(counts, collapse = "")
   ))
   if (!is.null(coding$recalibration)) {
-    show_lines(console_lines(format(coding$recalibration)))
+    show_page(format(coding$recalibration))
   }
   cat(sprintf("Steps: %s\n", as_text(coding$run$steps$methods)), sep = "")
-  show_lines(notes_wrapped(sprintf("Note: %s", as_sentences(coding$run$notes))))
+  show_page(sprintf("Note: %s", as_sentences(coding$run$notes)))
   data <- without_coding(x)
   if (inherits(data, "tbl_df") && tibble) {
     print(data, ..., n = n, width = width)

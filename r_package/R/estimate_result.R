@@ -94,44 +94,9 @@ no_part <- function(object, ...) {
 no_frame <- no_part
 names(formals(no_frame)) <- c("formula", "...")
 
-# Returns lines with at most `n` rows of each table. Lines of tables begin with spaces, the first
-# one has the names of the columns.
-first_rows <- function(lines, n) {
-  parts <- split(lines, cumsum(c(TRUE, diff(startsWith(lines, "  ")) != 0)))
-  short <- lapply(unname(parts), \(part) {
-    n_more <- length(part) - 1L - n
-    if (!startsWith(part[[1]], "  ") || n_more <= 0) {
-      return(part)
-    }
-    c(utils::head(part, n + 1L), sprintf("  ... and %s more", big(n_more)))
-  })
-  as.character(unlist(short))
-}
-
-# Ends notes with a period, unless they have another end.
-as_sentences <- function(notes) {
-  sub("([^.!?:])$", "\\1.", as_text(notes))
-}
-
-# Wraps sentences to the width of the console, but not the rows of tables, which begin with spaces.
-notes_wrapped <- function(lines) {
-  is_note <- !grepl("^( |$)", lines)
-  as.character(unlist(replace(
-    as.list(lines),
-    is_note,
-    lapply(lines[is_note], console_lines)
-  )))
-}
-
-# Wraps sentences to the width of the console.
-console_lines <- function(text) {
-  lines <- as.character(unlist(strsplit(as.character(text), "\n", fixed = TRUE)))
-  strwrap(lines, getOption("width"), exdent = 2)
-}
-
 #' @export
 print.llamaherd_estimates <- function(x, ..., n = 20L) {
-  show_lines(notes_wrapped(first_rows(format(x, ...), n)))
+  show_page(first_rows(format(x, ...), n))
   invisible(x)
 }
 
@@ -212,7 +177,7 @@ format.llamaherd_summary <- function(x, ..., digits = 4L) {
     sprintf("%s, intervals of %s", x$title %||% x$method, percent(x$level)),
     "",
     trimws(do.call(paste, c(list(format(c("", rownames(table)))), columns)), "right"),
-    if (length(x$notes) > 0) c("", console_lines(as_sentences(x$notes)))
+    if (length(x$notes) > 0) c("", as_sentences(x$notes))
   )
 }
 
@@ -221,7 +186,7 @@ print.llamaherd_summary <- function(x, ..., n = 20L) {
   n_more <- nrow(x$coefficients) - n
   x_short <- x
   x_short$coefficients <- utils::head(x$coefficients, n)
-  show_lines(format(x_short, ...))
+  show_page(format(x_short, ...))
   if (n_more > 0) {
     show_lines(sprintf("... and %s more %s", big(n_more), plural(n_more, "row")))
   }

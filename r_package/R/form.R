@@ -126,7 +126,7 @@ print.llamaherd_object <- function(x, ...) {
     print(plain_frame(x), ...)
   } else {
     check_dots(list(...))
-    show_lines(format(x))
+    show_page(format(x))
   }
   invisible(x)
 }

@@ -310,7 +310,7 @@ as.data.frame.llamaherd_gold <- function(x, ...) {
 
 #' @export
 print.llamaherd_gold <- function(x, ..., n = 6L) {
-  show_lines(format(x, ...))
+  show_page(format(x, ...))
   frame <- as.data.frame(x)
   print_rows(frame, n, getOption("width"), c("id", "text", names(x$codes)))
   invisible(x)

@@ -236,12 +236,6 @@ recalibration <- function(x) {
   attr(x, "recalibration", exact = TRUE)
 }
 
-#' @export
-print.llamaherd_recalibration <- function(x, ...) {
-  show_lines(console_lines(x$page))
-  invisible(x)
-}
-
 # Returns the columns of probabilities by label that estimate() uses; NULL if it uses labels. In
 # recalibrated data, the model's labels and probabilities are in further columns.
 probs_used <- function(coded, label, predictions) {

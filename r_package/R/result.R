@@ -217,55 +217,6 @@ fits_line <- function(x, width) {
   text == plain(x) && nchar(text, "width") + nchar(labels_of(x), "width") < width
 }
 
-# Formats a text in one line; NA becomes "NA".
-encode <- function(x) visible(encodeString(readable(x)))
-
-# Shows characters that would change the direction of a line, or begin another line, as escapes.
-visible <- function(x) {
-  x <- as_utf8(x)
-  for (i in which(grepl(hidden_characters, x, perl = TRUE))) {
-    characters <- utf8ToInt(x[[i]])
-    letters <- intToUtf8(characters, multiple = TRUE)
-    hidden <- grepl(hidden_characters, letters, perl = TRUE)
-    letters[hidden] <- sprintf("\\u%04x", characters[hidden])
-    x[[i]] <- paste(letters, collapse = "")
-  }
-  x
-}
-
-hidden_characters <- "[\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\u0085]"
-
-# Writes lines to the console, and the number of those after `most`.
-show_lines <- function(lines, most = 200L) writeLines(visible(first_lines(lines, most)))
-
-first_lines <- function(lines, most, noun = "line") {
-  more <- length(lines) - most
-  if (more <= 0) {
-    return(lines)
-  }
-  c(
-    utils::head(lines, most),
-    sprintf("... and %s more %s", big(more), plural(more, noun))
-  )
-}
-
-# Cuts texts to a number of columns on the screen.
-cut_to <- function(x, width) {
-  long <- nchar(x, "width") > width
-  x[long] <- paste0(strtrim(x[long], width - 3L), "...")
-  x
-}
-
-# Returns the names of prompts, or the index of a prompt without a name.
-labels_of <- function(x) {
-  rows <- attr(x, "row.names") %||% if (is.matrix(x)) rownames(x)
-  if (is.numeric(rows)) {
-    return(sprintf("[%d]", rows))
-  }
-  label <- rows %||% rlang::names2(x)
-  ifelse(nzchar(label), label, sprintf("[%d]", seq_along(x)))
-}
-
 # Returns the statistics of the call, because the attributes of a result make R's default summary
 # useless.
 #' @export
@@ -276,12 +227,6 @@ summary.llamaherd_result <- function(object, ...) {
 # Shows a column of answers in str(data) in one line, without the attributes.
 #' @exportS3Method utils::str
 str.llamaherd_result <- function(object, ...) utils::str(plain(object), ...)
-
-#' @export
-print.llamaherd_stats <- function(x, ...) {
-  show_lines(strwrap(format(x), exdent = 2))
-  invisible(x)
-}
 
 # In tibbles, answers combined with others become plain text, because attributes of one call do not
 # describe another.

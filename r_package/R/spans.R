@@ -151,9 +151,7 @@ print.llamaherd_spans <- function(x, ..., n = 20L, width = getOption("width")) {
 print.llamaherd_span_validation <- function(x, ...) {
   show_lines("<llamaherd_span_validation>")
   print(plain_frame(x), digits = 3, ...)
-  for (note in attr(x, "notes")) {
-    show_lines(note)
-  }
+  show_page(attr(x, "notes"))
   invisible(x)
 }
 

@@ -213,22 +213,6 @@ is_of_models <- function(annotations, gold, models) {
   is.list(annotations) && is.data.frame(annotations$annotations)
 }
 
-#' @export
-print.llamaherd_validation <- function(x, ...) {
-  show_lines(warnings_wrapped(format(x)))
-  invisible(x)
-}
-
-# Wraps the warnings of a page, which begin with "! ", to the width of the console; the next lines
-# of a warning begin with spaces.
-warnings_wrapped <- function(page) {
-  first <- startsWith(page, "! ")
-  at <- cumsum(first)
-  is_warning <- first | (at > 0 & startsWith(page, "  "))
-  texts <- tapply(trimws(page[is_warning]), at[is_warning], paste, collapse = " ")
-  c(page[!is_warning], console_lines(texts))
-}
-
 #' Accuracy against coverage, and texts for human coding
 #'
 #' @description

@@ -287,20 +287,6 @@ test_that("printed estimates fit a console of 80 columns", {
   expect_length(unique(regexpr("[", rows, fixed = TRUE)), 1)
 })
 
-test_that("notes are wrapped, numbers are not", {
-  sentence <- paste("2 coders agree", strrep("often ", 20))
-  lines <- c(
-    paste0("  ", strrep("x ", 40)),
-    paste("Note:", strrep("word ", 20)),
-    sentence
-  )
-  withr::local_options(width = 40)
-  shown <- notes_wrapped(lines)
-  expect_identical(shown[[1]], lines[[1]])
-  expect_true(all(nchar(shown[-1]) < 40))
-  expect_identical(notes_wrapped(character()), character())
-})
-
 test_that("labels that are numbers have a mean, and are on either side of a formula", {
   skip_if_no_llamaherd()
   set.seed(2)

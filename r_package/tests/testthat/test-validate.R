@@ -383,23 +383,6 @@ test_that("labels that are numbers are compared as numbers", {
   )
 })
 
-test_that("a printed validation has warnings as wide as the console, and is its own summary", {
-  skip_if_no_llamaherd()
-  found <- suppressWarnings(validate(rep("a", 30), rep(c("a", "b", "b"), 10)))
-  for (width in c(40, 80)) {
-    withr::local_options(width = width)
-    lines <- capture.output(print(found))
-    first <- which(startsWith(lines, "! "))
-    expect_gt(length(first), 0)
-    shown <- lines[first[[1]]:length(lines)]
-    expect_lte(max(nchar(shown)), width)
-    words <- \(x) unlist(strsplit(trimws(x), " +"))
-    first <- which(startsWith(found$page, "! "))[[1]]
-    expect_identical(words(shown), words(found$page[first:length(found$page)]))
-  }
-  expect_identical(summary(found), found)
-})
-
 test_that("a call for Shiny, whose validate() is masked, names both functions", {
   # need() is not called: the package of Shiny may be missing. Calls are text, because
   # R CMD check refuses calls of packages that are not suggested.
