@@ -92,17 +92,15 @@ agreement <- function(
   }
   coders <- coder_columns(codes)
   scale <- check_scale(scale, coders)
-  options <- list(
+  options <- py_arguments(
+    c("level", "n_bootstrap", "seed"),
     scale = scale,
     levels = check_levels(levels),
     known = c(known, known_levels(coders)),
     weights = if (!is.null(weights)) as_py_list(check_numeric(weights, "weights")),
     kappa_weights = kappa_weights_list(kappa_weights),
-    level = py_value(level),
-    n_bootstrap = py_value(n_bootstrap),
-    seed = py_value(seed)
+    coders = as_py_list(as_utf8(rlang::names2(coders)))
   )
-  options$coders <- as_py_list(as_utf8(rlang::names2(coders)))
   codes <- unname(lapply(coders, as_codes))
   call_python("agreement", list(codes = codes, options = options))
 }

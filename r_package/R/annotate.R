@@ -101,10 +101,8 @@ code_data <- function(data, text, quosure, codebook, context, env) {
   if (length(texts$bad) > 0 && identical(options$on_error, "stop")) {
     abort("Row {texts$bad[[1]]} failed: {invalid_text}.", "generation")
   }
-  display <- list(
-    verbosity = check_whole(env$verbosity, "verbosity"),
-    progress = check_flag(env$progress, "progress")
-  )
+  verbosity <- check_whole(env$verbosity, "verbosity")
+  bar <- new_bar(env$progress)
 
   roles <- py_call("annotate_roles", as_python(codebook), options)
   roles <- c(as_text(roles), if (!texts$is_column) "coded_text")
@@ -118,17 +116,16 @@ code_data <- function(data, text, quosure, codebook, context, env) {
     )
   }
   journal <- NULL
-  bar <- new_bar(display$progress)
   suspendInterrupts({
     run <- quietly(
-      display$verbosity < 0,
+      verbosity < 0,
       run_in_slices(
         py_call("annotate_start", object, texts$values, as_python(codebook), options),
         bar = bar,
         made = frame_of,
         begun = function(started) {
           journal <<- r_path(started[["journal"]])
-          if (isTRUE(options$journal) && display$verbosity >= 0) {
+          if (isTRUE(options$journal) && verbosity >= 0) {
             cli::cli_inform("The journal is {.path {journal}}.")
           }
         }
@@ -138,13 +135,13 @@ code_data <- function(data, text, quosure, codebook, context, env) {
     if (run$interrupted) {
       n_done <- sum(!is.na(run$value$labels))
       message <- sprintf("Interrupted: %d of %d texts coded.", n_done, nrow(result))
-      interrupt(message, result, display$verbosity, journal)
+      interrupt(message, result, verbosity, journal)
     }
   })
   keeping(result, {
     document_coding(result)
     answers <- with_invalid_texts(run$value, texts$bad)
-    report_coding(result, answers, options$on_error, display$verbosity)
+    report_coding(result, answers, options$on_error, verbosity)
   })
   result
 }

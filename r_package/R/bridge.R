@@ -275,6 +275,7 @@ call_python <- function(
   ended = NULL
 ) {
   journal <- NULL
+  verbosity <- check_whole(verbosity, "verbosity")
   bar <- new_bar(progress)
   finished <- \(value) if (inherits(value, "ended")) value$value else value
   suspendInterrupts({

@@ -43,9 +43,26 @@ py_values <- function(x, arg = rlang::caller_arg(x)) {
   unname(Map(py_value, as.list(unname(x)), args))
 }
 
-# Converts arguments of the function whose frame is `env`, by name.
+# Conversions of arguments that mean the same in all functions, by name; those of all other
+# arguments are single values.
+readers <- list(
+  codebook = \(x, arg) as_python(check_class(x, "llamaherd_codebook", arg)),
+  context = \(x, arg) if (!is.null(x)) check_context(x, arg),
+  coded = \(x, arg) if (!is.null(x)) labels_given(x, arg),
+  gold = \(x, arg) gold_given(x),
+  path = \(x, arg) py_path(x, arg),
+  journal = \(x, arg) py_path(x, arg),
+  coders = \(x, arg) py_values(x, arg),
+  parts = \(x, arg) py_values(x, arg),
+  thinking = \(x, arg) check_thinking(x)
+)
+
+# Converts arguments of the function whose frame is `env`, by name. Named arguments of py_arguments()
+# are converted already.
 py_arguments <- function(..., env = rlang::caller_env()) {
-  names <- c(...)
+  given <- rlang::list2(...)
+  is_name <- !nzchar(rlang::names2(given))
+  names <- as.character(unlist(given[is_name]))
   values <- lapply(names, \(name) {
     if (eval(call("missing", as.name(name)), env)) {
       formal <- formals(function_of(env))[[name]]
@@ -53,9 +70,10 @@ py_arguments <- function(..., env = rlang::caller_env()) {
         check_given(arg = name)
       }
     }
-    py_value(get(name, env), name)
+    read <- readers[[name]] %||% py_value
+    read(get(name, env), name)
   })
-  rlang::set_names(values, names)
+  c(rlang::set_names(values, names), given[!is_name])
 }
 
 # Converts a path, which may begin with "~".

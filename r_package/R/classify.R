@@ -120,11 +120,7 @@ classify_parallel <- function(
   prompts <- chat_or_prompts(prompts, "prompts", env)
   options <- c(
     class_labels(labels),
-    normalize = py_value(normalize),
-    pmi_prompt = py_value(pmi_prompt),
-    space = py_value(space),
-    n_thoughts = py_value(n_thoughts),
-    seed = py_value(seed),
+    py_arguments("normalize", "pmi_prompt", "space", "n_thoughts", "seed"),
     task_options(prompts, env)
   )
   result <- run_task("classify", task_table, object, prompts, options, env)
@@ -160,20 +156,13 @@ class_labels <- function(x, ...) {
 
 # Returns the options of all tasks except generation.
 task_options <- function(prompts, env) {
-  options <- list(
-    parse_special = py_value(env$parse_special, "parse_special"),
-    on_error = py_value(env$on_error, "on_error"),
-    journal = py_path(env$journal, "journal")
-  )
-  c(options, prompts$options)
+  c(py_arguments("parse_special", "on_error", "journal", env = env), prompts$options)
 }
 
 run_task <- function(task, make, object, prompts, options, env) {
-  verbosity <- check_whole(env$verbosity, "verbosity")
-  progress <- check_flag(env$progress, "progress")
   start <- c("model_start", task)
-  result <- run_call(start, make, object, prompts, options, verbosity, progress)
-  keeping(result, tell_failures(result, options$on_error, verbosity))
+  result <- run_call(start, make, object, prompts, options, env$verbosity, env$progress)
+  keeping(result, tell_failures(result, options$on_error, env$verbosity))
   result
 }
 

@@ -87,15 +87,11 @@ code_texts <- function(
     id <- one_column(rlang::enquo(id), data, "id")
     given <- frame_for_python(data, c(text, id %||% intersect("id", names(data))))
   }
-  options <- c(
-    py_arguments("tie_coder", "seed", "host", "port", "keys"),
-    list(
-      coders = py_values(coders),
-      path = py_path(path),
-      text = text,
-      id = id,
-      allowed_hosts = as_py_list(if (!is.null(allowed_hosts)) check_text(allowed_hosts))
-    )
+  options <- py_arguments(
+    c("tie_coder", "seed", "host", "port", "keys", "coders", "path"),
+    text = text,
+    id = id,
+    allowed_hosts = as_py_list(if (!is.null(allowed_hosts)) check_text(allowed_hosts))
   )
   book <- if (!is.null(codebook)) as_python(check_class(codebook, "llamaherd_codebook"))
   browser <- check_flag(browser)

@@ -129,7 +129,7 @@ compare_codebooks <- function(
   check_given(data)
   check_given(candidates)
   tried <- check_candidates(candidates, context)
-  codes <- gold_given(gold)
+  check_given(gold)
   text <- if (!is.null(data)) {
     data <- check_data(data)
     one_column(rlang::enquo(text), data, "text")
@@ -137,20 +137,15 @@ compare_codebooks <- function(
   text <- text %||% if (!is.null(data)) coded_columns(data)$text
   comparison <- call_python(
     "compare_codebooks",
-    list(
+    py_arguments(
+      c("gold", "context", "measure", "level", "adjust", "journal"),
       data = if (!is.null(data)) frame_for_python(data, names(data)[is_sent(data)]),
       candidates = tried,
-      gold = codes,
-      context = if (!is.null(context)) as_python(context),
       text = text,
-      measure = py_value(measure),
-      level = py_value(level),
-      adjust = py_value(adjust),
-      journal = journal_given(journal),
       settings = list(...)
     ),
-    check_flag(progress),
-    check_whole(verbosity)
+    progress,
+    verbosity
   )
   keeping(comparison, {
     document_event(
@@ -168,11 +163,8 @@ compare_codebooks <- function(
 #' @rdname compare_codebooks
 #' @export
 candidate <- function(codebook, context = NULL, ...) {
-  check_class(codebook, "llamaherd_codebook")
-  if (!is.null(context)) {
-    check_context(context, "context")
-  }
   settings <- list(...)
+  checked <- py_arguments("codebook", "context", settings = settings)
   if (length(settings) > 0 && !all(nzchar(rlang::names2(settings)))) {
     abort_argument("...", "named settings of annotate_texts()", settings)
   }
@@ -180,20 +172,15 @@ candidate <- function(codebook, context = NULL, ...) {
     list(codebook = codebook, context = context, settings = settings),
     class = "llamaherd_candidate"
   )
-  checked <- list(codebook = as_python(codebook), settings = settings)
-  call_python("candidate", checked)
+  call_python("candidate", checked[c("codebook", "settings")])
   made
 }
 
 #' @rdname compare_codebooks
 #' @export
 best_codebook <- function(comparison, prefer = c("value", "speed"), name = NULL) {
-  arguments <- list(
-    comparison = as_python(check_class(comparison, "llamaherd_codebooks")),
-    prefer = py_value(prefer),
-    name = py_value(name)
-  )
-  call_python("best_codebook", arguments)
+  comparison <- as_python(check_class(comparison, "llamaherd_codebooks"))
+  call_python("best_codebook", py_arguments("prefer", "name", comparison = comparison))
 }
 
 #' @rdname compare_codebooks
@@ -215,16 +202,12 @@ evaluate_codebook <- function(
   }
   comparison <- call_python(
     "evaluate_codebook",
-    list(
-      choice = as_python(choice),
-      gold = gold_given(gold),
-      context = if (!is.null(context)) as_python(context),
-      coded = if (!is.null(coded)) labels_given(coded),
-      level = py_value(level),
-      journal = journal_given(journal)
+    py_arguments(
+      c("gold", "context", "coded", "level", "journal"),
+      choice = as_python(choice)
     ),
-    check_flag(progress),
-    check_whole(verbosity),
+    progress,
+    verbosity,
     warns = "evaluate",
     ended = "Interrupted: the part evaluate was not unlocked."
   )
@@ -257,13 +240,6 @@ check_candidates <- function(x, context) {
     abort_argument("context", must, NULL)
   }
   lapply(x, as_python, "context")
-}
-
-journal_given <- function(journal) {
-  if (is.null(journal) || rlang::is_bool(journal)) {
-    return(journal)
-  }
-  expand_path(check_string(journal, "journal"))
 }
 
 # Selects the columns that Python accepts: lists and similar objects cannot be texts or identifiers.

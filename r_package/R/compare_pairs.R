@@ -126,28 +126,18 @@ compare_pairs <- function(
   options <- chat_or_prompts(character(), "texts", env)$options
   call_python(
     "compare_pairs",
-    c(
-      py_arguments("question", "n_pairs", "design", "level"),
-      list(
-        texts = pair_texts(texts),
-        context = check_context(context),
-        labels = as_py_list(check_text(label_set(labels), "labels")),
-        settings = Filter(
-          Negate(is.null),
-          c(
-            list(
-              layout = py_value(layout),
-              seed = py_value(seed),
-              journal = py_path(journal),
-              n_thoughts = py_value(n_thoughts)
-            ),
-            options
-          )
-        )
+    py_arguments(
+      c("question", "n_pairs", "design", "level"),
+      texts = pair_texts(texts),
+      context = check_context(context),
+      labels = as_py_list(check_text(label_set(labels), "labels")),
+      settings = Filter(
+        Negate(is.null),
+        c(py_arguments("layout", "seed", "journal", "n_thoughts"), options)
       )
     ),
-    check_flag(progress),
-    check_whole(verbosity),
+    progress,
+    verbosity,
     warns = "pairs"
   )
 }
@@ -189,13 +179,13 @@ pair_agreement <- function(comparison, pairs = NULL, known = NULL, level = 0.95)
   }
   call_python(
     "pair_agreement",
-    list(
+    py_arguments(
+      "level",
       comparison = as_python(comparison),
       pairs = if (!is.null(pairs)) {
         tagged("frame", content = lapply(pairs[columns], \(x) text_list(as_utf8(x))))
       },
-      known = known,
-      level = py_value(level)
+      known = known
     )
   )
 }

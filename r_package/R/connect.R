@@ -61,15 +61,12 @@ connect <- function(
     key <- url$key()
     url <- url$url
   }
-  value <- py_call(
+  value <- rlang::exec(
+    "py_call",
     "engine_connect",
-    py_value(url),
-    py_value(model),
+    !!!py_arguments("url", "model", "n_at_once", "retries", "timeout_s"),
     key_variable = key_variable,
-    key = key,
-    n_at_once = py_value(n_at_once),
-    retries = py_value(retries),
-    timeout_s = py_value(timeout_s)
+    key = key
   )
   # Calls name the model of a context by its path.
   model <- list(path = value[["name"]])

@@ -118,12 +118,9 @@ new_chat <- function(python, owner, echo_default) {
       abort_argument("texts", "a character vector", texts)
     }
     settings <- c(chat_settings(list(...)), on_error = "continue")
-    verbosity <- check_whole(verbosity)
     prompts <- as_prompts(texts, "texts")
-    start <- "chat_ask_all"
-    progress <- check_flag(progress)
     result <- run_call(
-      start,
+      "chat_ask_all",
       new_result,
       python_of(),
       prompts,

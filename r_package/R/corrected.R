@@ -117,16 +117,13 @@ replicate_weights <- function(
     predictions %||% "labels",
     is_stated = TRUE
   )
-  arguments <- c(
-    read$options,
-    py_arguments("n", "seed", "target"),
-    list(
-      data = read$frame(read$cluster),
-      gold = read$codes,
-      outcome = outcome_given(outcome),
-      cluster = read$cluster,
-      weights = weights_given(read$weights, read$coded)
-    )
+  arguments <- py_arguments(
+    c("n", "seed", "target"),
+    data = read$frame(read$cluster),
+    gold = read$codes,
+    outcome = outcome_given(outcome),
+    cluster = read$cluster,
+    weights = weights_given(read$weights, read$coded)
   )
-  call_python("replicate_weights", arguments)
+  call_python("replicate_weights", c(read$options, arguments))
 }

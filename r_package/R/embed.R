@@ -61,16 +61,8 @@ embed_parallel <- function(
   check_given(model)
   object <- check_model_or_context(model)
   texts <- as_prompts(texts, "texts")
-  options <- py_arguments(
-    "pooling",
-    "normalize",
-    "truncate",
-    "deterministic",
-    "n_threads"
-  )
-  progress <- check_flag(progress)
-  verbosity <- check_whole(verbosity)
-
+  names <- c("pooling", "normalize", "truncate", "deterministic", "n_threads")
+  options <- py_arguments(names)
   vectors <- run_call(
     c("model_start", "embed"),
     task_vectors,

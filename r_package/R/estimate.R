@@ -174,8 +174,8 @@ estimate <- function(
   by <- columns_named(rlang::enquo(by), coded, "by")
   options <- c(
     read$options,
-    py_arguments("level", "target", "simultaneous"),
-    list(
+    py_arguments(
+      c("level", "target", "simultaneous"),
       model = py_value(model) %||% if (is.null(formula)) "mean" else "ols",
       methods = py_values(unique(methods), "methods"),
       weights = weights_given(read$weights, coded)

@@ -258,9 +258,7 @@ generate_parallel <- function(
   env <- rlang::current_env()
   object <- check_context(context)
   prompts <- chat_or_prompts(prompts, "prompts", env)
-  more <- list(on_error = py_value(on_error), n = py_value(n))
-  more$journal <- py_path(journal)
-  progress <- check_flag(progress)
+  more <- py_arguments("on_error", "n", if (!is.null(journal)) "journal")
   run_generation("generate_parallel", object, prompts, env, list(...), more, progress)
 }
 
@@ -269,7 +267,7 @@ generate_parallel <- function(
 run_generation <- function(event, object, prompts, env, dots, more, progress = FALSE) {
   n_prompts <- length(prompts$values)
   options <- c(call_options(env, dots, n_prompts), prompts$options, more)
-  verbosity <- check_whole(env$verbosity, "verbosity")
+  verbosity <- env$verbosity
   dotted <- check_flag(env$dotted, "dotted")
   start <- c("model_start", "generate")
   make <- answers_maker(options, dotted, env$context$model)

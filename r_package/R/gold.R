@@ -210,7 +210,8 @@ gold_sample <- function(
     # Other columns show later whether the rows are in the order of the draw.
     uses <- union(uses, names(data)[vapply(data, is.atomic, NA)])
   }
-  arguments <- list(
+  arguments <- py_arguments(
+    c("n", "floor", "seed"),
     data = frame_for_python(
       data,
       uses,
@@ -218,17 +219,14 @@ gold_sample <- function(
       known$codebook,
       names = as_py_list(as_text(known$names))
     ),
-    n = py_value(n),
     by = if (!is.null(by)) as_py_list(by),
     prob = check_prob(prob),
     text = text,
     label = label,
     id = id,
     confidence = if (is.numeric(confidence)) as_py_numbers(confidence) else confidence,
-    floor = py_value(floor),
     allocation = check_allocation(allocation),
     names = as_py_list(check_names_of(names)),
-    seed = py_value(seed),
     several = several,
     each = as_py_list(each),
     after = if (!is.null(after)) gold_for_python(after, "after"),
@@ -333,9 +331,9 @@ write_gold <- function(
   spreadsheet = FALSE
 ) {
   sample <- gold_for_python(gold)
-  options <- py_arguments("blind", "shuffle", "bom", "delimiter", "overwrite", "uncoded")
-  options <- c(options, py_arguments("spreadsheet"), list(coders = py_values(coders)))
-  rlang::exec("py_call", "write_gold", sample, py_path(path), !!!options)
+  flags <- c("blind", "shuffle", "bom", "overwrite", "uncoded", "spreadsheet")
+  options <- py_arguments(flags, "path", "delimiter", "coders")
+  rlang::exec("py_call", "write_gold", sample, !!!options)
   document_event("write_gold", path = log_path(path), n = length(gold$ids))
   invisible(path)
 }

@@ -3,11 +3,12 @@
 
 slice_s <- 0.1
 
-# Runs a call and returns its result. `start` is the Python function that starts the call, perhaps
-# with its first argument. `make` creates the result from its value and the prompts; with several
+# Runs a call and returns its result. `start` is a Python function that starts the call, and perhaps
+# its first argument. `make` creates the result from its value and the prompts; with several
 # samples per prompt, it has an element for each prompt that repeated() returned. After Ctrl-C the
 # function signals an interrupt that contains the result.
 run_call <- function(start, make, context, prompts, options, verbosity, progress) {
+  verbosity <- check_whole(verbosity, "verbosity")
   suspendInterrupts({
     n <- options$n %||% 1L
     result_of <- \(value) make(value, repeated(prompts, n))
@@ -206,7 +207,7 @@ shows_progress <- function(progress) {
 # full bar is therefore not shown: end() follows, and progressr refuses an end after an end.
 new_bar <- function(progress, verbosity = 0L, owner = parent.frame()) {
   force(owner)
-  is_shown <- shows_progress(progress)
+  is_shown <- shows_progress(check_flag(progress, "progress"))
   id <- NULL
   n_said <- 0L
   say <- function(texts) {

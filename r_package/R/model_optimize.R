@@ -59,20 +59,17 @@ model_optimize <- function(
   progress = interactive()
 ) {
   path <- py_path(path)
-  options <- list(max_kl = py_value(max_kl))
+  options <- py_arguments("max_kl", if (!is.null(n_threads)) "n_threads")
   if (!is.null(types)) {
     options$types <- py_values(types)
   }
   if (!is.null(text)) {
     options$text <- paste(check_text(text), collapse = "\n")
   }
-  if (!is.null(n_threads)) {
-    options$n_threads <- py_value(n_threads)
-  }
   report <- wait_for_result(
     rlang::exec("py_call", "start_optimize", path, py_path(out), !!!options),
     "Interrupted: no file was made.",
-    bar = new_bar(check_flag(progress))
+    bar = new_bar(progress)
   )
   attr(report, "path") <- r_path(attr(report, "path"))
   report

@@ -12,16 +12,12 @@ call_options <- function(env, dots, n) {
     names(values)
   )
   is_each <- vapply(values, inherits, NA, "per_prompt")
-  list(
+  flags <- c("parse_special", "strict", "show_schema", "clean", "hash")
+  py_arguments(
+    c(flags, "retries", "logprobs"),
     sampling = values[!is_each],
     each = lapply(values[is_each], unclass),
-    parse_special = py_value(env$parse_special, "parse_special"),
-    strict = py_value(env$strict, "strict"),
-    show_schema = py_value(env$show_schema, "show_schema"),
-    retries = py_value(env$retries, "retries"),
-    logprobs = py_value(env$logprobs, "logprobs"),
-    clean = py_value(env$clean, "clean"),
-    hash = py_value(env$hash, "hash")
+    env = env
   )
 }
 
@@ -100,12 +96,10 @@ chat_or_prompts <- function(x, arg, env) {
   check_given(x, arg = arg)
   chat <- check_flag(env$chat, "chat")
   system <- py_value(env$system, "system")
-  options <- list(
-    thinking = check_thinking(env$thinking),
+  options <- py_arguments(
+    c("thinking", "template", "prefix", "merge_system"),
     variables = if (length(env$variables) > 0) check_variables(env$variables),
-    template = py_value(env$template, "template"),
-    prefix = py_value(env$prefix, "prefix"),
-    merge_system = py_value(env$merge_system, "merge_system")
+    env = env
   )
   options <- Filter(Negate(is.null), options)
   of_chat <- c(

@@ -113,7 +113,8 @@ recalibrate <- function(
   codes <- gold_codes_of(gold, coded)
   features <- check_features(features, embeddings)
   vectors <- vectors_for(embeddings, coded, text)
-  arguments <- list(
+  arguments <- py_arguments(
+    c("n_folds", "seed", "level"),
     columns = frame_for_python(coded, c(uses, raw_columns(coded, label))),
     gold = codes,
     coded = list(
@@ -125,11 +126,8 @@ recalibrate <- function(
       run = if (inherits(coded, "llamaherd_coded")) attr(coded, "llamaherd")$run_json
     ),
     features = features,
-    n_folds = py_value(n_folds),
-    seed = py_value(seed),
     prob = check_prob(prob),
-    cluster = cluster,
-    level = py_value(level)
+    cluster = cluster
   )
   if (!is.null(vectors)) {
     arguments$embeddings <- tagged("array", content = rows_of(unclass(vectors)))

@@ -286,15 +286,15 @@ reproduce <- function(
   path <- py_path(path)
   result <- call_python(
     "reproduce",
-    list(
+    py_arguments(
+      "n_seq_max",
+      "n_threads",
       path = path,
       model = model_for_reproduce(model),
       data = texts_for_reproduce(data, text),
-      text = if (!is.null(data)) "text",
-      n_seq_max = py_value(n_seq_max),
-      n_threads = py_value(n_threads)
+      text = if (!is.null(data)) "text"
     ),
-    check_flag(progress),
+    progress,
     ended = "Interrupted: not all texts were coded again."
   )
   keeping(

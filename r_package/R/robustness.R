@@ -118,9 +118,9 @@ robustness <- function(
     list_of(codebooks, "llamaherd_codebook", "codebooks")
   }
   places <- list_of(contexts, "llamaherd_context", "contexts")
-  verbosity <- check_whole(verbosity)
   settings <- settings_given(settings)
-  arguments <- list(
+  arguments <- py_arguments(
+    c("n_texts", "seed", "crossed"),
     frame = frame,
     text = texts$name,
     codebooks = if (length(books) > 0) lapply(books, as_python),
@@ -128,14 +128,11 @@ robustness <- function(
     orders = check_orders(orders),
     seeds = py_values(seeds),
     thinking = check_budgets(thinking),
-    n_texts = py_value(n_texts),
-    seed = py_value(seed),
-    crossed = py_value(crossed),
     settings = settings
   )
   name <- if (texts$name %in% names(data)) texts$name
   gold <- check_judge(gold, data, name, arguments, formula, outcome)
-  result <- call_python("robustness", arguments, check_flag(progress), verbosity)
+  result <- call_python("robustness", arguments, progress, verbosity)
   if (!is.null(gold)) {
     several <- c(books, list(coding$codebook))[[1]]$type == "multiple"
     frame <- as.data.frame(data)

@@ -67,23 +67,16 @@ choose_examples <- function(
   ...
 ) {
   check_given(gold)
-  check_given(k)
-  check_class(codebook, "llamaherd_codebook")
   if (!is.null(embeddings) && (!is.matrix(embeddings) || !is.numeric(embeddings))) {
     abort_argument("embeddings", "a matrix of numbers", embeddings)
   }
   found <- call_python(
     "choose_examples",
-    list(
-      gold = gold_given(gold),
-      k = py_value(k),
-      codebook = as_python(codebook),
-      by = py_value(by),
-      coded = if (!is.null(coded)) labels_given(coded),
+    py_arguments(
+      c("gold", "k", "codebook", "by", "coded", "context"),
       embeddings = if (!is.null(embeddings)) {
         tagged("array", content = rows_of(unclass(embeddings)))
       },
-      context = if (!is.null(context)) check_context(context, "context"),
       settings = list(...)
     )
   )
@@ -99,15 +92,10 @@ choose_examples <- function(
 #' @rdname choose_examples
 #' @export
 disagreements <- function(coded, gold, parts = "explore", peek = FALSE) {
-  found <- call_python(
-    "disagreements",
-    list(
-      coded = labels_given(coded),
-      gold = gold_given(gold),
-      parts = py_values(parts),
-      peek = py_value(peek)
-    )
-  )
+  check_given(coded)
+  coded <- labels_given(coded)
+  arguments <- py_arguments("gold", "parts", "peek", coded = coded)
+  found <- call_python("disagreements", arguments)
   missing <- found$n_missing
   if (missing > 0) {
     warn(
@@ -155,22 +143,13 @@ disagreements <- function(coded, gold, parts = "explore", peek = FALSE) {
 #' table(gold$parts)
 #' gold_part(gold, "explore")
 gold_split <- function(gold, explore = 0.2, select = 0.5, evaluate = 0.3, seed = NULL) {
-  check_given(gold)
-  arguments <- c(
-    py_arguments("explore", "select", "evaluate", "seed"),
-    list(gold = gold_given(gold))
-  )
-  call_python("gold_split", arguments)
+  call_python("gold_split", py_arguments("gold", "explore", "select", "evaluate", "seed"))
 }
 
 #' @rdname gold_split
 #' @export
 gold_part <- function(gold, part = c("explore", "select", "evaluate")) {
-  arguments <- list(
-    gold = gold_for_python(gold),
-    part = py_value(part)
-  )
-  call_python("gold_part", arguments)
+  call_python("gold_part", py_arguments("part", gold = gold_for_python(gold)))
 }
 
 # Converts a sample for Python, or returns the path of its CSV file.

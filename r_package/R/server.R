@@ -74,21 +74,11 @@ server_start <- function(
   check_dots(list(...))
   check_given(model)
   layers <- gpu_layers(n_gpu_layers)
-  sizes <- lapply(
-    list(
-      n_ctx = n_ctx,
-      n_seq_max = n_seq_max,
-      n_threads = n_threads,
-      memory = memory
-    ),
-    py_value
-  )
-  arguments <- list(
+  sizes <- py_arguments("n_ctx", "n_seq_max", "n_threads", "memory")
+  arguments <- py_arguments(
+    c("name", "port", "stay"),
     model = files_for_python(model, "model"),
     lora = files_for_python(lora, "lora"),
-    name = py_value(name),
-    port = py_value(port),
-    stay = py_value(stay),
     sizes = c(sizes, n_gpu_layers = if (layers != 0L) layers),
     settings = lapply(settings, \(x) {
       if (length(x) == 1) py_value(x) else py_values(x)

@@ -38,14 +38,13 @@ tokenize <- function(model, text, add_special = TRUE, parse_special = FALSE) {
     )
   }
   there <- !is.na(texts)
-  add_special <- py_value(add_special)
-  parse_special <- py_value(parse_special)
-  value <- py_call(
+  options <- py_arguments("add_special", "parse_special")
+  value <- rlang::exec(
+    "py_call",
     "tokenize",
     object,
     as_py_list(texts[there]),
-    add_special,
-    parse_special
+    !!!options
   )
   tokens <- rep(list(NA_integer_), length(texts))
   tokens[there] <- lapply(value, as.integer)
@@ -76,15 +75,8 @@ detokenize <- function(
   object <- check_model(model)
   ids <- if (is.list(tokens)) tokens else list(tokens)
   ids <- lapply(ids, check_tokens, arg = "tokens")
-  remove_special <- py_value(remove_special)
-  unparse_special <- py_value(unparse_special)
-  value <- py_call(
-    "detokenize",
-    object,
-    unname(ids),
-    remove_special,
-    unparse_special
-  )
+  options <- py_arguments("remove_special", "unparse_special")
+  value <- rlang::exec("py_call", "detokenize", object, unname(ids), !!!options)
   stats::setNames(as_text(value), if (is.list(tokens)) names(tokens))
 }
 

@@ -158,16 +158,13 @@ validate <- function(
   }
   prob <- prob %||% if (is.null(all_probs(data))) known$prob
   truth <- attr(codes, "truth")
-  options <- c(
-    py_arguments("level", "n_bootstrap", "seed"),
-    list(
-      label = label,
-      truth = if (!is.null(truth)) as_py_list(truth),
-      prob = check_prob(prob),
-      scale = py_value(scale),
-      several = several,
-      weights = weights_given(weights, of_columns)
-    )
+  options <- py_arguments(
+    c("level", "n_bootstrap", "seed", "scale"),
+    label = label,
+    truth = if (!is.null(truth)) as_py_list(truth),
+    prob = check_prob(prob),
+    several = several,
+    weights = weights_given(weights, of_columns)
   )
   is_list <- is.null(design) && is.null(truth)
   uses <- c(truth, if (is.character(prob)) intersect(prob, names(data)))
@@ -260,12 +257,11 @@ coverage_curve <- function(x, correct = NULL, weights = NULL, level = 0.95) {
   }
   x[is.na(correct)] <- NaN
   correct[is.na(correct)] <- FALSE
-  weights <- if (!is.null(weights)) as_py_list(check_numeric(weights))
-  arguments <- list(
+  arguments <- py_arguments(
+    "level",
     confidence = as_py_list(x),
     correct = as_py_list(correct),
-    weights = weights,
-    level = py_value(level)
+    weights = if (!is.null(weights)) as_py_list(check_numeric(weights))
   )
   call_python("coverage_curve", arguments)
 }
