@@ -8,8 +8,8 @@ from array import array
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from llamaherd.calls.asks.constraints import warn_idle
-from llamaherd.calls.asks.requests import asked_of, samples_of
+from llamaherd.calls.asks.requests import samples_of
+from llamaherd.calls.asks.settings import asked_of
 from llamaherd.calls.chat.conversations import Refused
 from llamaherd.calls.run.host import Elsewhere, LabelRequests
 from llamaherd.engine.core import checks
@@ -249,23 +249,23 @@ class RemoteEngine(Elsewhere):
         if options.stream:
             raise refuse("stream", "an engine elsewhere", "it sends whole answers")
         asked = asked_of(prompts, options)
-        self._form.check(options, asked.settings)
-        warn_idle(asked.settings, asked.of_call.stop)
+        self._form.check(options, [one.sampling for one in asked.different])
+        asked.warn_idle()
         at = range(len(asked.prompts)) if places is None else places
         requests: list[Request] = []
         for i, prompt in enumerate(asked.prompts):
-            sampling = asked.settings[i]
-            shape, problem = asked.shape_or_problem(i)
-            limit = asked.limit(sampling)
+            setting = asked.settings[i]
+            sampling = setting.sampling
+            shape, problem = setting.shape_or_problem
             is_free = sampling.schema is None and sampling.choices is None
             usual = MAX_TOKENS_OF_CHAT if options.chat and is_free else sampling.n_answer
             request = self._request(
                 prompt,
                 partial(self._form.prompt, i, prompt, options),
                 problem=problem,
-                max_tokens=limit or usual,
+                max_tokens=setting.limit or usual,
                 sampling=sampling,
-                stop=() if sampling.choices is not None else asked.stop(sampling),
+                stop=() if sampling.choices is not None else setting.stop,
                 seed=asked.seed(i, at[i]),
                 shape=shape,
                 priority=options.priority,

@@ -79,7 +79,7 @@ class OpenAIForm(ApiForm):
 
     def check(self, options: GenerateOptions, params: Sequence[SamplingParams]) -> None:
         self._check_options(options)
-        for sampling in {id(sampling): sampling for sampling in params}.values():
+        for sampling in params:
             for name in sampling.changed():
                 if name not in {*self.settings, *PER_PROMPT, *OF_REQUEST}:
                     raise refuse(name, self.name)

@@ -10,10 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from llamaherd.calls.asks.texts import Text
 from llamaherd.calls.chat.conversations import Refused, prompts_or_refusals
 from llamaherd.calls.run.call import Call
-from llamaherd.calls.run.embedding import EmbedCall, EmbedSizes
+from llamaherd.calls.run.embedding import EmbedCall, EmbedSizes, Text
 from llamaherd.engine.core import checks
 from llamaherd.engine.core.argument import Argument
 from llamaherd.engine.core.errors import Failure, NativeError, ServerError

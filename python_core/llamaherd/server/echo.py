@@ -6,12 +6,11 @@ from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING
 
 from llamaherd.calls.api.generate import prepare_generate
-from llamaherd.calls.asks.constraints import idle_settings
 from llamaherd.calls.asks.options import GenerateOptions
 from llamaherd.calls.asks.rendering import rendered_prompts
 from llamaherd.calls.asks.requests import parsing
 from llamaherd.calls.asks.scoring import PromptScores, ScoredPrompts
-from llamaherd.calls.asks.thoughts import is_constrained
+from llamaherd.calls.asks.settings import idle_settings, is_constrained
 from llamaherd.calls.chat.conversations import Refused
 from llamaherd.calls.run.call import Call
 from llamaherd.calls.run.hosted import HostedCall
@@ -174,10 +173,13 @@ def _tokens(
 ) -> list[array[int]]:
     """Return the tokens of each prompt; for a chat, of the rendered messages."""
     name = "messages" if options.chat else "prompt"
-    is_bound = is_constrained(params)
     # No warnings here: the later call for the answers gives them.
     all_rendered = rendered_prompts(
-        model, prompts, options, [is_bound] * len(prompts), is_silent=True
+        model,
+        prompts,
+        options,
+        is_constrained=is_constrained(params),
+        is_silent=True,
     )
     special = parsing(options.parse_special, chat=options.chat)
     token_lists = []

@@ -7,9 +7,8 @@ from abc import abstractmethod
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from llamaherd.calls.asks.constraints import with_schemas
 from llamaherd.calls.asks.options import GenerateOptions
-from llamaherd.calls.asks.rendering import rendered_prompts
+from llamaherd.calls.asks.rendering import rendered_prompts, with_schemas
 from llamaherd.calls.asks.requests import make_requests
 from llamaherd.calls.structured.shape import schema_text
 from llamaherd.engine.core import checks
@@ -203,7 +202,9 @@ class ChatCompletions(AnsweringShape):
         if form.constraint == "schema" and generate_options.show_schema:
             (messages,) = with_schemas([messages], [schema_text(form.value)[0]])
         n_ctx, most = self._settings.n_ctx_of(self._model), self._settings.max_tokens
-        (prompt,) = rendered_prompts(self._model, [messages], generate_options, [False])
+        (prompt,) = rendered_prompts(
+            self._model, [messages], generate_options, is_constrained=False
+        )
         if _most_tokens(prompt) + most <= n_ctx:  # avoids tokenizing the prompt twice
             return most
         requests, _ = make_requests(self._model, [messages], generate_options)

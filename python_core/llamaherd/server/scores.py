@@ -28,8 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from llamaherd.calls.asks.continuations import ScoreResults
-    from llamaherd.calls.asks.scores import ClassifyResults
-    from llamaherd.calls.asks.thoughts import Thought
+    from llamaherd.calls.asks.scores import ClassifyResults, Thought
     from llamaherd.coding.annotation.coded import Coded
     from llamaherd.engine.core.stats import Stats
 

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, ClassVar
 
-from llamaherd.calls.asks.constraints import with_schemas
 from llamaherd.calls.asks.options import GenerateOptions
-from llamaherd.calls.asks.rendering import rendered_prompts
+from llamaherd.calls.asks.rendering import rendered_prompts, with_schemas
 from llamaherd.calls.asks.requests import parsing
-from llamaherd.calls.chat.conversations import Refused
+from llamaherd.calls.asks.settings import is_constrained
 from llamaherd.calls.structured.shape import schema_text
 from llamaherd.engine.core import checks
-from llamaherd.engine.core.errors import ChatTemplateError
 from llamaherd.engine.model.tokens import detokenize, prompt_tokens, token_bytes, tokenize
 from llamaherd.engine.native.vocabulary import token_text
 from llamaherd.server import schemas
@@ -254,18 +252,18 @@ def _tokens_of(model: Model, name: str, parsed: ParsedRequest) -> list[int]:
 def _rendered(model: Model, parsed: ParsedRequest) -> str:
     """Return the prompt that the model reads for the request of a chat."""
     options = GenerateOptions(**parsed.options)
-    is_held = any(
-        getattr(parsed.params, name) is not None
-        for name in ("schema", "regex", "grammar", "choices")
-    )
     prompts, schema = parsed.prompts, parsed.params.schema
     with renamed(parsed.names):
         if options.show_schema and schema is not None:
             prompts = with_schemas(prompts, [schema_text(schema)[0]])
-        (rendered,) = rendered_prompts(model, prompts, options, [is_held], is_silent=True)
-    if isinstance(rendered.prompt, Refused):
-        raise ChatTemplateError(rendered.prompt.reason)
-    return str(rendered.prompt)
+        (rendered,) = rendered_prompts(
+            model,
+            prompts,
+            options,
+            is_constrained=is_constrained(parsed.params),
+            is_silent=True,
+        )
+    return rendered.text
 
 
 def tokenizer_info(model: Model) -> dict[str, object]:

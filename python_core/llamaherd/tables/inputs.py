@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from llamaherd.calls.asks.options import PromptOptions
-from llamaherd.calls.asks.rendering import rendered
+from llamaherd.calls.asks.rendering import rendered_prompts
 from llamaherd.calls.asks.requests import parsing, tokens_or_problem
 from llamaherd.engine.core import checks
 from llamaherd.engine.core.errors import ArgumentError
@@ -177,6 +177,6 @@ def _tokens(spec: RunSpec, model: Model, table: Table, size: int) -> Iterator[ar
     options = PromptOptions(chat=chat, **(spec.chat_options if chat else {}))
     n = 0
     for part in _prompts(spec, table, size):
-        for text in rendered(model, part, options):
-            yield tokens_or_problem(model, f"prompts[{n}]", text, tokenize)[0]
+        for one in rendered_prompts(model, part, options, is_constrained=False):
+            yield tokens_or_problem(model, f"prompts[{n}]", one.prompt, tokenize)[0]
             n += 1

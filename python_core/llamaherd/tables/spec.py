@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from llamaherd.calls.asks.annotate_options import AnnotateOptions
-from llamaherd.calls.asks.constraints import Constraints
 from llamaherd.calls.asks.labels import checked_labels
 from llamaherd.calls.asks.options import PromptOptions
+from llamaherd.calls.asks.settings import shape_with
 from llamaherd.calls.structured.shape import schema_text
 from llamaherd.coding.annotation.codebook import Codebook
 from llamaherd.coding.annotation.codebook_file import codebook_from
@@ -114,7 +114,7 @@ class RunSpec(RunKeys):
         checks.real("[sampling] temperature", params.temperature, 0.0, 1e6)
         strict = checks.flag("[sampling] strict", self.sampling.get("strict", False))
         try:
-            Constraints({}, strict=strict).shape(params)
+            shape_with(params, is_strict=strict)
         except ValueError as error:
             schema: Any = self.sampling.get("schema")
             is_file = isinstance(schema, str) and is_schema_file(schema)

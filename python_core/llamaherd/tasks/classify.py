@@ -11,7 +11,7 @@ import numpy as np
 from llamaherd.calls.api.classify import prepare_classify
 from llamaherd.calls.asks.calibration import low_coverage
 from llamaherd.calls.asks.labels import checked_labels
-from llamaherd.calls.asks.rendering import rendered_text
+from llamaherd.calls.asks.rendering import rendered_prompts
 from llamaherd.calls.structured.columns import BOOLEAN, INTEGER, NUMBER, STRING, Column
 from llamaherd.engine.core.results import THOUGHT_COLUMNS
 from llamaherd.engine.core.thinking import Thinking
@@ -45,7 +45,8 @@ class Classify(Task["ClassifyResults"]):
     def prompt(self, text: str, model: Model | None) -> str:
         if model is None:
             return text
-        return rendered_text(model, [text], self.options, is_scored=True)
+        (prompt,) = rendered_prompts(model, [text], self.options, is_constrained=True)
+        return prompt.text
 
     @property
     def columns(self) -> dict[str, Column]:

@@ -8,8 +8,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from llamaherd.calls.api.generate import prepare_generate
-from llamaherd.calls.asks.constraints import with_schemas
-from llamaherd.calls.asks.rendering import plan_thinking, rendered_text
+from llamaherd.calls.asks.rendering import plan_thinking, rendered_prompts, with_schemas
 from llamaherd.calls.structured.columns import (
     BOOLEAN,
     INTEGER,
@@ -73,7 +72,7 @@ class Generate(Task["Results"]):
             )
         except (ArgumentError, ChatTemplateError):  # the call will raise this error
             return self
-        return replace(self, model_thinks=plan is not None and plan.budget is not None)
+        return replace(self, model_thinks=plan is not None and plan.thinking is not None)
 
     @property
     def chat(self) -> bool:
@@ -85,7 +84,8 @@ class Generate(Task["Results"]):
         texts: list[object] = [text]
         if self.options.show_schema:
             texts = with_schemas(texts, [self._params.schema])
-        return rendered_text(model, texts, self.options)
+        (prompt,) = rendered_prompts(model, texts, self.options, is_constrained=False)
+        return prompt.text
 
     @property
     def columns(self) -> dict[str, Column]:

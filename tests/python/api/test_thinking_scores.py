@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 import llamaherd as lh
 import numpy as np
 import pytest
-from llamaherd.calls.asks.thoughts import BehindThoughts, Thought, joined_thoughts
+from llamaherd.calls.asks.scores import Thought, joined_thoughts
+from llamaherd.calls.asks.scoring import BehindThoughts
 from llamaherd.calls.chat.chat import chat_prompts
 from llamaherd.engine.core.request import ThoughtStage
 

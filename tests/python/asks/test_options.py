@@ -15,6 +15,7 @@ from interfaces import PYTHON, UNSEEN, all_of_python, differences
 from llamaherd.calls.asks import options as declared
 from llamaherd.calls.asks.annotate_options import AnnotateOptions
 from llamaherd.calls.asks.keywords import GenerateSettings
+from llamaherd.calls.asks.settings import asked_of
 from llamaherd.cli.run import annotate, classify, embed, run
 from llamaherd.cli.serve import serve
 from llamaherd.engine.core.declaration import REQUIRED, options_of
@@ -103,7 +104,9 @@ NUMBERS = [
     ("kind", "spec"), NUMBERS, ids=lambda case: getattr(case, "name", "")
 )
 def test_a_number_out_of_range_is_named(kind: type[Options], spec: Any) -> None:
-    needed = {"labels": ["a"]} if kind is declared.ClassifyOptions else {}
+    needed: dict[str, Any] = {}
+    if kind is declared.ClassifyOptions:  # several thoughts need thinking
+        needed = {"labels": ["a"], "thinking": True}
     for value in (spec.kind.low - 1, spec.kind.high + 1, "5", True):
         with pytest.raises(BadArgumentError, match=f"^{spec.name} must be") as raised:
             kind(**needed, **{spec.name: value})
@@ -217,3 +220,38 @@ def test_settings_of_the_server_have_the_flags_of_their_declaration() -> None:
             assert flag.help.startswith(setting.sentence)
             default = flag.to_info_dict()["default"]
             assert (default or None) == (getattr(settings, name) or None), name
+
+
+SCHEMA = {"type": "object", "properties": {"a": {"type": "integer"}}}
+
+
+def test_prompts_with_the_same_settings_share_them() -> None:
+    sampling = {"schema": [SCHEMA, None, SCHEMA], "max_tokens": 7, "stop": "x"}
+    asked = asked_of(["p", "q", "r"], declared.GenerateOptions(sampling=sampling))
+    with_schema, without, again = asked.settings
+    assert with_schema is again
+    assert asked.different == [with_schema, without]
+    assert [setting.limit for setting in asked.different] == [7, 7]
+    assert with_schema.stop == ("x",)
+    assert (with_schema.is_constrained, without.is_constrained) == (True, False)
+    assert with_schema.shape is not None
+    assert with_schema.constraint == lh.SamplingParams(schema=SCHEMA)
+
+
+def test_settings_of_a_prompt_replace_those_of_params() -> None:
+    options = declared.GenerateOptions(
+        params=lh.SamplingParams(regex="[ab]"),
+        sampling={"regex": [None, "x"], "choices": [["a", "b"], None]},
+    )
+    first, second = (one.sampling for one in asked_of(["p", "q"], options).settings)
+    assert (first.regex, first.choices) == (None, ("a", "b"))
+    assert (second.regex, second.choices) == ("x", None)
+
+
+def test_a_schema_that_cannot_be_used_is_a_problem_of_its_prompts() -> None:
+    sampling = {"schema": [SCHEMA, {"type": "string", "format": "path"}]}
+    options = declared.GenerateOptions(sampling=sampling, strict=True)
+    good, bad = asked_of(["p", "q"], options).settings
+    assert good.problem == ""
+    assert bad.shape is None
+    assert "masks cannot enforce format: path" in bad.problem

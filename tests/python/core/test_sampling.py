@@ -9,7 +9,7 @@ from dataclasses import fields, replace
 
 import pytest
 from llamaherd import SamplingParams, Thinking
-from llamaherd.calls.asks.constraints import idle_settings, stop_problem, warn_idle
+from llamaherd.calls.asks.settings import Asked, Setting, idle_settings
 from llamaherd.engine.core.sampling import PENALTIES, changed_fields
 from setting_examples import EFFECTIVE
 
@@ -218,13 +218,19 @@ def test_what_has_no_effect_is_told_once(
     assert set(names) <= set(reasons)
     with warnings.catch_warnings(record=True) as seen:
         warnings.simplefilter("always")
-        warn_idle([params] * 5 + [replace(params)])
+        shared = Setting(params, SamplingParams())
+        others = [shared] * 5 + [Setting(replace(params), SamplingParams())]
+        Asked([], others, 0).warn_idle()
     assert len(seen) == len(reasons)
     assert str(seen[0].message).split()[0] in reasons
     assert seen[0].filename == __file__
 
 
 def test_a_stop_text_within_a_choice_is_a_problem() -> None:
-    assert stop_problem((" ",), ("Boston", "New York")).startswith("stop has ' '")
-    assert stop_problem(("x",), ("Boston", "New York")) == ""
-    assert stop_problem((), ("a",)) == ""
+    def problem(*stop: str) -> str:
+        params = SamplingParams(choices=("Boston", "New York"))
+        return Setting(params, SamplingParams(stop=stop)).stop_problem
+
+    assert problem(" ").startswith("stop has ' '")
+    assert problem("x") == ""
+    assert problem() == ""

@@ -14,10 +14,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from llamaherd.calls.api.embed import prepare_embed
-from llamaherd.calls.asks.texts import Text
 from llamaherd.calls.run import embedders
 from llamaherd.calls.run.embedders import kept_embedders
-from llamaherd.calls.run.embedding import CANCELLED, EmbedCall, EmbedSizes, groups
+from llamaherd.calls.run.embedding import CANCELLED, EmbedCall, EmbedSizes, Text, groups
 from llamaherd.engine.core.errors import NativeError
 from llamaherd.engine.native.embedder import NativeEmbedder
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import llamaherd as lh
 import pytest
 import tiny_models
-from llamaherd.calls.asks.constraints import Constraints
+from llamaherd.calls.asks.settings import shape_with
 from llamaherd.calls.structured.enforce import enforced
 from llamaherd.calls.structured.patterns import can_be_checked, finds, n_steps
 from llamaherd.calls.structured.shape import shape_of
@@ -180,7 +180,7 @@ def test_a_grammar_with_many_patterns_of_one_text_is_refused() -> None:
     rule = json.dumps({"allOf": _patterns(".*{}.*")})
     params = SamplingParams(grammar=f"%llguidance {{}}\nstart: %json {rule}")
     with pytest.raises(ValueError, match="too many patterns for one text"):
-        Constraints({}).shape(params)
+        shape_with(params)
 
 
 @pytest.mark.parametrize(("n_patterns", "n_names"), [(200, 0), (10, 2000)])
@@ -199,7 +199,7 @@ def test_many_patterns_of_names_are_checked_instead_of_enforced(
     rule = json.dumps(schema)
     params = SamplingParams(grammar=f"%llguidance {{}}\nstart: %json {rule}")
     with pytest.raises(ValueError, match="too many patterns"):
-        Constraints({}).shape(params)
+        shape_with(params)
 
 
 def test_few_patterns_of_names_are_enforced() -> None:

@@ -6,11 +6,11 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from llamaherd.calls.api.running import (
+    hosted,
     none_answered,
     note_slow_file,
     open_context,
     run_to_end,
-    scoring,
     start,
 )
 from llamaherd.calls.asks.calibration import (
@@ -25,10 +25,15 @@ from llamaherd.calls.asks.keywords import ClassifySettings
 from llamaherd.calls.asks.labels import check_different, checked_labels, classified
 from llamaherd.calls.asks.options import ClassifyOptions
 from llamaherd.calls.asks.rendering import Rendered, rendered_prompts
-from llamaherd.calls.asks.scoring import NOT_SCORED, ScoredPrompt, scored_prompts
+from llamaherd.calls.asks.scoring import (
+    NOT_SCORED,
+    ScoredPrompt,
+    scored_prompts,
+    with_thoughts,
+)
 from llamaherd.calls.asks.settings import takes
-from llamaherd.calls.asks.thoughts import check_thoughts, with_thoughts
 from llamaherd.calls.chat.conversations import Refused, prompts_or_refusals
+from llamaherd.calls.run.call import Call
 from llamaherd.calls.run.host import Elsewhere
 from llamaherd.engine.core import checks
 from llamaherd.engine.core.caller import warn_caller, warn_notes
@@ -148,16 +153,16 @@ def prepare_classify(
     context = open_context(context)
     known = checked_labels(options.labels)
     normalize = options.normalize
-    check_thoughts(options.thinking, options.n_thoughts, normalize)
     texts = prompts_or_refusals(prompts)
     note_slow_file(context, len(texts))
     if isinstance(context, Elsewhere):
         asked = context.labelling(texts, known, options)
-        return scoring(
-            context, prompts, asked.requests, options, asked.convert, journal=journal
+        call = Call(asked.requests, seed=0, on_error=options.on_error)
+        return hosted(
+            context, call, prompts, options, journal=journal, convert=asked.convert
         )
     model = context.model
-    rendered = rendered_prompts(model, texts, options, [True] * len(texts))
+    rendered = rendered_prompts(model, texts, options, is_constrained=True)
     n_beside = int(normalize == "pmi" and bool(rendered))
     if n_beside:
         rendered.append(_pmi_prompt(model, options))
@@ -173,17 +178,17 @@ def prepare_classify(
         notes = _notes(labelled, rendered, model, chat=options.chat)
         return replace(labelled, notes=notes)
 
-    n, seed = options.n_thoughts, options.seed
-    return scoring(
+    n, seed = options.n_thoughts, options.seed if options.n_thoughts > 1 else 0
+    requests = with_thoughts([row.request for row in rows], n, seed, places)
+    call = Call(requests, seed=seed, on_error=options.on_error, n=n)
+    return hosted(
         context,
+        call,
         prompts,
-        with_thoughts([row.request for row in rows], n, seed, places),
         options,
-        convert,
         journal=journal,
+        convert=convert,
         n_beside=n_beside,
-        n=n,
-        seed=seed if n > 1 else 0,
     )
 
 
@@ -293,7 +298,9 @@ def _notes(
 
 
 def _pmi_prompt(model: Model, options: ClassifyOptions) -> Rendered:
-    (prompt,) = rendered_prompts(model, [options.pmi_prompt], options, [True])
+    (prompt,) = rendered_prompts(
+        model, [options.pmi_prompt], options, is_constrained=True
+    )
     if isinstance(prompt.prompt, Refused):
         raise ChatTemplateError(f"pmi_prompt: {prompt.prompt.reason}")
     return Rendered(_start_of_text(model)) if prompt.prompt == "" else prompt

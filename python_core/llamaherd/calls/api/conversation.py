@@ -20,8 +20,8 @@ from llamaherd.calls.api.turns import (
 from llamaherd.calls.asks.answers import again, as_result
 from llamaherd.calls.asks.keywords import ChatSettings
 from llamaherd.calls.asks.options import CHAT_DEFAULTS, GenerateOptions
-from llamaherd.calls.asks.rendering import rendered
-from llamaherd.calls.asks.requests import make_requests, tokens_or_problem
+from llamaherd.calls.asks.rendering import rendered_prompts
+from llamaherd.calls.asks.requests import limit_of, make_requests, tokens_or_problem
 from llamaherd.calls.chat.conversations import Refused, prompts_or_refusals
 from llamaherd.engine.core import checks
 from llamaherd.engine.core.argument import Argument
@@ -150,16 +150,14 @@ def _tokens(
 ) -> array[int]:
     """Return the tokens of a prompt, or an empty array if it cannot be rendered."""
     messages = as_messages([*turns, question(text)])
-    (prompt,) = rendered(host.model, [messages], options)
+    (one,) = rendered_prompts(host.model, [messages], options, is_constrained=False)
     tokenize = partial(prompt_tokens, host.model, parse_special=True)
-    return tokens_or_problem(host.model, "text", prompt, tokenize)[0]
+    return tokens_or_problem(host.model, "text", one.prompt, tokenize)[0]
 
 
 def _capacity(host: Host) -> int:
     """Return the number of tokens that a prompt with its answer may have."""
-    n_ctx = host.options["n_ctx"]
-    n_train = host.model.n_ctx_train
-    return min(n_ctx, n_train) if isinstance(n_ctx, int) else n_train
+    return limit_of(host.model, host.options["n_ctx"])[0]
 
 
 def _fitted(request: Request, capacity: int, *, cuts_thought: bool) -> Request | None:

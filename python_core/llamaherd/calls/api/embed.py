@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from array import array
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -9,16 +10,24 @@ from llamaherd.calls.api.running import run_to_end, start
 from llamaherd.calls.asks.keywords import EmbedSettings
 from llamaherd.calls.asks.options import EmbedOptions
 from llamaherd.calls.asks.settings import takes
-from llamaherd.calls.asks.texts import make_texts
+from llamaherd.calls.chat.conversations import Refused, prompts_or_refusals
 from llamaherd.calls.run.embedders import EmbedSpec, lent_embedder, reads_at_once
-from llamaherd.calls.run.embedding import EmbedCall, EmbedJob, EmbedSizes
+from llamaherd.calls.run.embedding import EmbedCall, EmbedJob, EmbedSizes, Text
 from llamaherd.calls.run.host import Elsewhere, Host
-from llamaherd.engine.core.errors import ArgumentTypeError, ModelLoadError
+from llamaherd.engine.core.argument import Argument
+from llamaherd.engine.core.errors import (
+    ArgumentTypeError,
+    Failure,
+    ModelLoadError,
+    TokenizeError,
+)
 from llamaherd.engine.core.table import index_of
-from llamaherd.engine.core.words import words
+from llamaherd.engine.core.words import name_of, words
 from llamaherd.engine.loop.threads import warn_of_foreign
 from llamaherd.engine.memory import hardware
 from llamaherd.engine.model.model import Model, model_of_llama
+from llamaherd.engine.model.tokens import TOKENIZING, prompt_tokens
+from llamaherd.engine.native import vocabulary
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -28,6 +37,7 @@ if TYPE_CHECKING:
 
     from llamaherd.calls.asks.options import PoolingOption
     from llamaherd.calls.run.embedding import Embeddings, EmbedProgress
+    from llamaherd.engine.core.argument import Name
     from llamaherd.engine.model.tokens import Prompt
     from llamaherd.engine.native.embedder import Pooling
 
@@ -42,6 +52,9 @@ _BATCH_DECODER = 512
 _ROW_BYTES = 128 << 20  # maximum memory in bytes that libllama reserves for logits
 _OF_FILE: dict[str, Pooling] = {"1": "mean", "2": "cls", "3": "last"}
 _RANK = "4"
+# Assumed for the part that is tokenized first: some tokenizers of libllama take time
+# quadratic in the length of a text.
+_CHARS_PER_TOKEN = 8
 
 
 @takes(EmbedOptions, EmbedSettings)
@@ -171,3 +184,73 @@ def _sizes(model: Model, longest: int, *, is_alone: bool) -> EmbedSizes:
     return EmbedSizes(
         n_batch=min(_BATCH_DECODER, most, n_ctx), n_ctx=n_ctx, n_texts=n_texts
     )
+
+
+def make_texts(model: Model, value: object, *, truncate: bool) -> list[Text]:
+    """Check and tokenize texts; set `problem` for a text that cannot be computed."""
+    texts = prompts_or_refusals(value, "texts", "")
+    empty = len(_tokens(model, ""))
+    return [
+        _make_text(model, Argument("texts", (i,)), text, empty, truncate=truncate)
+        for i, text in enumerate(texts)
+    ]
+
+
+def _make_text(
+    model: Model, name: Name, text: object, n_empty: int, *, truncate: bool
+) -> Text:
+    if isinstance(text, Refused):
+        return Text(tokens=array("i"), problem=text.failure)
+    most = model.n_ctx_train
+    is_all = True
+    try:
+        if isinstance(text, str):
+            tokens, is_all = _first_tokens(model, text, most)
+        else:
+            n_empty = 0
+            tokens = prompt_tokens(model, name, text)
+    except TokenizeError as error:
+        return Text(tokens=array("i"), problem=Failure(str(error), "not_tokenized"))
+    problem = ""
+    if len(tokens) <= n_empty:
+        problem = Failure("the text is empty", "empty")
+    elif len(tokens) <= most:
+        return Text(tokens=tokens)
+    elif truncate:
+        return Text(tokens=_cut(model, text, tokens, most), is_cut=True)
+    else:
+        problem = Failure(
+            f"the text has {'' if is_all else 'more than '}{len(tokens)} tokens, more "
+            f"than the {most} that the model was trained for: shorten it, or set "
+            f"{name_of('truncate')}",
+            "too_long",
+        )
+    return Text(tokens=array("i"), problem=problem)
+
+
+def _first_tokens(model: Model, text: str, most: int) -> tuple[array[int], bool]:
+    """Return the tokens of a text, or of a part with more than `most`; True for all."""
+    n_chars = _CHARS_PER_TOKEN * (most + 1)
+    while n_chars < len(text):
+        tokens = _tokens(model, text[:n_chars])
+        if len(tokens) > 1.25 * most:  # a cut may add some tokens
+            return tokens, False
+        n_chars *= 2
+    return _tokens(model, text), True
+
+
+def _cut(model: Model, text: object, tokens: array[int], most: int) -> array[int]:
+    """Return the first tokens, followed by the special tokens that end a text."""
+    if not isinstance(text, str):
+        return tokens[:most]
+    ends = _tokens(model, "")
+    # The tokens of an empty text are the special tokens of the start and the end.
+    n_end = 0
+    while n_end < len(ends) and ends[-1 - n_end] == tokens[-1 - n_end]:
+        n_end += 1
+    return tokens[: most - n_end] + tokens[len(tokens) - n_end :]
+
+
+def _tokens(model: Model, text: str) -> array[int]:
+    with TOKENIZING, model.using() as handle:
+        return vocabulary.tokenize(handle, text, add_special=True, parse_special=False)

@@ -5,20 +5,19 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Literal, TypeVar, overload
 
 from llamaherd.calls.api.running import (
+    hosted,
     none_answered,
     note_slow_file,
+    open_context,
     run_to_end,
     start,
     stream_pieces,
 )
 from llamaherd.calls.asks.keywords import GenerateSettings, PromptSettings
 from llamaherd.calls.asks.options import GenerateOptions
-from llamaherd.calls.asks.requests import schemas_of
-from llamaherd.calls.asks.settings import takes
+from llamaherd.calls.asks.settings import schemas_of, takes
 from llamaherd.calls.chat.conversations import single
-from llamaherd.calls.journal.recording import recorded
 from llamaherd.calls.run.call import Call
-from llamaherd.calls.run.context import as_context
 from llamaherd.calls.run.hosted import HostedCall
 from llamaherd.engine.core.caller import warn_of_cut
 from llamaherd.engine.core.errors import ArgumentError
@@ -162,13 +161,11 @@ def prepare_generate(
     tells_cut: bool = True,
 ) -> HostedCall[Results]:
     """Create the work of `start_parallel`; it does not close a `journal` that is open."""
-    context = as_context(context)
+    context = open_context(context)
     call = _make_call(context, prompts, options, places)
     note_slow_file(context, len(call.requests))
-    file = options.journal if journal is None else journal
-    work = call if file is None else recorded(call, context, file)
     tell = _tell(options) if tells_cut else None
-    return HostedCall(context, work, prompts, tell=tell)
+    return hosted(context, call, prompts, options, journal=journal, tell=tell)
 
 
 def _tell(options: GenerateOptions) -> Callable[[Results], None] | None:
@@ -236,7 +233,7 @@ def generate(
         GenerationError: The prompt failed; a stream raises the error after its last
             piece. `generate_parallel` lists other errors.
     """
-    context = as_context(context)
+    context = open_context(context)
     options = GenerateOptions.of(PromptSettings, settings, stream=stream, on_error="stop")
     if options.stream:
         if options.logprobs is not None:
@@ -259,7 +256,6 @@ def _make_call(
     options: GenerateOptions,
     places: Sequence[int] | None = None,
 ) -> Call:
-    context.check_open()
     requests, base = context.requests(prompts, options, places)
     return Call(
         requests,

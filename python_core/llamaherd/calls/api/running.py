@@ -7,11 +7,10 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from llamaherd.calls.journal.recording import recorded
-from llamaherd.calls.run.call import Call
 from llamaherd.calls.run.context import as_context
 from llamaherd.calls.run.handle import Handle
 from llamaherd.calls.run.host import Elsewhere
-from llamaherd.calls.run.hosted import HostedCall, OwnThread, Scored
+from llamaherd.calls.run.hosted import HostedCall, OwnThread
 from llamaherd.calls.run.job import Interrupts, Job, wait_for_end
 from llamaherd.engine.core.caller import warn_caller
 from llamaherd.engine.core.keeping import begun, forget, interrupted, keep, kept
@@ -22,12 +21,11 @@ from llamaherd.engine.core.words import words
 from llamaherd.engine.hub.profile import cpu_features
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from llama_cpp import Llama
 
     from llamaherd.calls.asks.options import CallOptions
     from llamaherd.calls.journal.journal import Journal
+    from llamaherd.calls.run.call import Call
     from llamaherd.calls.run.host import Host
     from llamaherd.calls.run.job import Runnable
     from llamaherd.engine.core.outcome import TextPiece
@@ -36,7 +34,6 @@ if TYPE_CHECKING:
 _R = TypeVar("_R")
 _W = TypeVar("_W")
 _J = TypeVar("_J", bound=Job[Any])
-_S = TypeVar("_S", bound=Scored)
 
 
 def run_to_end(
@@ -189,26 +186,16 @@ def open_context(context: Host | Llama) -> Host:
     return host
 
 
-def scoring(
-    context: Host,
+def hosted(
+    host: Host,
+    call: Call,
     prompts: object,
-    requests: Sequence[Request],
     options: CallOptions,
-    convert: Callable[[Results], _S],
     *,
     journal: Journal | None = None,
-    name: str = "prompts",
-    n_beside: int = 0,
-    n: int = 1,
-    seed: int = 0,
-) -> HostedCall[_S]:
-    """Create a scoring call; it does not close a `journal` that is open.
-
-    For `name` and `n_beside` see `HostedCall`, for `n` and `seed` see `Call`.
-    """
-    call = Call(requests, seed=seed, on_error=options.on_error, n=n)
+    **more: Any,  # noqa: ANN401 - see HostedCall
+) -> HostedCall[Any]:
+    """Return a call on its host, with its journal; an open `journal` is not closed."""
     file = options.journal if journal is None else journal
-    runnable = call if file is None else recorded(call, context, file)
-    return HostedCall(
-        context, runnable, prompts, convert=convert, name=name, n_beside=n_beside
-    )
+    work = call if file is None else recorded(call, host, file)
+    return HostedCall(host, work, prompts, **more)

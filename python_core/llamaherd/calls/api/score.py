@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from llamaherd.calls.api.running import (
+    hosted,
     none_answered,
     open_context,
     run_to_end,
-    scoring,
     start,
 )
 from llamaherd.calls.asks.continuations import (
@@ -25,10 +25,11 @@ from llamaherd.calls.asks.keywords import PerplexitySettings, ScoreSettings
 from llamaherd.calls.asks.options import PerplexityOptions, ScoreOptions
 from llamaherd.calls.asks.rendering import rendered_prompts
 from llamaherd.calls.asks.requests import parsing
+from llamaherd.calls.asks.scores import thought_of
 from llamaherd.calls.asks.scoring import NOT_SCORED, scored_prompts, scored_text
 from llamaherd.calls.asks.settings import takes
-from llamaherd.calls.asks.thoughts import thought_of
 from llamaherd.calls.chat.conversations import prompts_or_refusals, refused
+from llamaherd.calls.run.call import Call
 from llamaherd.engine.core import checks
 from llamaherd.engine.core.argument import Argument
 from llamaherd.engine.core.errors import ArgumentError, ArgumentTypeError
@@ -110,13 +111,13 @@ def prepare_score(
     for i, own_texts in enumerate(texts):
         bad = (refused(text, "the continuation") for text in own_texts)
         every[i] = next(filter(None, bad), every[i])
-    rendered = rendered_prompts(model, every, options, [True] * len(every))
+    rendered = rendered_prompts(model, every, options, is_constrained=True)
     n_ctx = context.options["n_ctx"]
     rows = scored_prompts(model, rendered, texts, options, n_ctx)
     thinks = isinstance(options.thinking, Thinking)
-    requests = [row.request for row in rows]
+    call = Call([row.request for row in rows], seed=0, on_error=options.on_error)
     convert = partial(_score_results, prompts=rows, texts=texts, thinks=thinks)
-    return scoring(context, prompts, requests, options, convert)
+    return hosted(context, call, prompts, options, convert=convert)
 
 
 def _score_results(
@@ -247,9 +248,9 @@ def _prepare_perplexity(
         scored_text(model, joiner, Argument("texts", (i,)), text, n_ctx)
         for i, text in enumerate(prompts_or_refusals(texts, "texts", ""))
     ]
-    requests = [row.request for row in rows]
+    call = Call([row.request for row in rows], seed=0, on_error=options.on_error)
     convert = partial(_perplexities, texts=rows)
-    return scoring(context, texts, requests, options, convert, name="texts")
+    return hosted(context, call, texts, options, convert=convert, name="texts")
 
 
 def _perplexities(results: Results, texts: Sequence[ScoredPrompt]) -> PerplexityResults:

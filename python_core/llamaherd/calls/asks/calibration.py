@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Literal, Protocol, get_args
 
 import numpy as np
@@ -17,8 +17,6 @@ from llamaherd.engine.core.words import name_of, setting
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-
-if TYPE_CHECKING:
     Floats = np.ndarray[Any, np.dtype[np.float64]]
 
 Method = Literal["contextual", "batch"]
@@ -108,15 +106,7 @@ class Calibration:
 
     def to_json(self) -> str:
         """Return the calibration as JSON, for `from_json`."""
-        return json.dumps(
-            {
-                "names": self.names,
-                "prior": self.prior,
-                "method": self.method,
-                "n": self.n,
-            },
-            ensure_ascii=False,
-        )
+        return json.dumps(asdict(self), ensure_ascii=False)
 
     @classmethod
     def from_json(cls, text: str) -> Calibration:

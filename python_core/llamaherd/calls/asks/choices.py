@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 
 from llamaherd.engine.core import checks
 from llamaherd.engine.core.errors import TokenizeError
-from llamaherd.engine.core.request import ChoicePaths
+from llamaherd.engine.core.request import ChoicePaths, check_wanted
 from llamaherd.engine.model.tokens import Joiner
 from llamaherd.engine.native import vocabulary
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from llamaherd.engine.model.model import Model
     from llamaherd.engine.model.tokens import Joined, ParseSpecial
@@ -70,29 +70,20 @@ class ChoiceCuts:
     ) -> tuple[Joined, _Ways]:
         is_text = isinstance(prompt, str)
         before = prompt[-1:] if isinstance(prompt, str) else self._end_of(tokens)
-        bare: _Ways = [(texts[i], i) for i in chosen]
         every = self._sets.setdefault(texts, frozenset(texts))
-        spaced: _Ways = [
-            (f" {t}", i)
-            for t, i in bare
-            if not t[0].isspace() and f" {t}" not in every  # the text with the space is
-            # another choice
-        ]
+        bare: _Ways = [(texts[i], i) for i in chosen]
+        # Unless the text with the space is another choice.
+        can_be_spaced = [not t[0].isspace() and f" {t}" not in every for t, _ in bare]
+        unspaced = [way for way, can in zip(bare, can_be_spaced, strict=True) if not can]
+        either = [way for way, can in zip(bare, can_be_spaced, strict=True) if can]
+        spaced: _Ways = [(f" {text}", i) for text, i in either]
         if is_text and before.isspace():
             first, other = bare, []
         elif self._chat:
             first, other = bare, spaced
         else:
-            has_space = {i for _, i in spaced}
-            first = [
-                spelling for spelling in bare if spelling[1] not in has_space
-            ] + spaced
             is_open = before.isspace() or _opens(before)
-            other = (
-                [spelling for spelling in bare if spelling[1] in has_space]
-                if is_open
-                else []
-            )
+            first, other = unspaced + spaced, either if is_open else []
         ways = first + other
         joined = self._join(prompt, tokens, ways)
         if other and len(joined.prompt) < len(tokens):
@@ -121,10 +112,23 @@ def _opens(character: str) -> bool:
     return is_bracket or is_wide or character in {'"', "'", "`"}
 
 
+Nodes = dict[tuple[int, int], int]  # nodes of a tree, by parent and token
+
+
+def add_path(nodes: Nodes, tokens: Iterable[int]) -> list[int]:
+    """Add a path from the root (-1) to a tree; return its nodes."""
+    check_wanted()
+    at, path = -1, []
+    for token in tokens:
+        at = nodes.setdefault((at, token), len(nodes))
+        path.append(at)
+    return path
+
+
 def _paths(
     continuations: Sequence[array[int]], ways: _Ways, texts: Sequence[str]
 ) -> ChoicePaths:
-    nodes: dict[tuple[int, int], int] = {}  # map from (parent, token) to the node
+    nodes: Nodes = {}
     ends: dict[int, int] = {}
     # If a text with a space before it is itself a choice, its path ends in this choice,
     # not in the choice without the space.
@@ -133,11 +137,8 @@ def _paths(
         key=lambda cut: cut[0][0] != texts[cut[0][1]],
     )
     for (_, choice), tokens in cuts:
-        at = -1
-        for token in tokens:
-            at = nodes.setdefault((at, token), len(nodes))
-        if at >= 0:
-            ends.setdefault(at, choice)
+        if path := add_path(nodes, tokens):
+            ends.setdefault(path[-1], choice)
     missing = {choice for _, choice in ways} - set(ends.values())
     if missing:
         raise TokenizeError(_same(continuations, ways, texts, min(missing)))

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
 from llamaherd.calls.asks.scores import OfPrompts
-from llamaherd.engine.core.phrases import count_of
 from llamaherd.engine.core.results import KINDS
 from llamaherd.engine.core.table import in_pandas, reasons, with_index
 
@@ -16,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from llamaherd.calls.asks.calibration import Floats
-    from llamaherd.calls.asks.thoughts import Thought
+    from llamaherd.calls.asks.scores import Thought
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -40,7 +39,7 @@ class Continuation:
         return float(self.token_logprobs.sum())
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class ScoreResults(OfPrompts):
     """Probabilities of given continuations.
 
@@ -117,12 +116,8 @@ class ScoreResults(OfPrompts):
             "thinking_complete": [t and t.is_complete for t in thoughts],
         }
 
-    def __repr__(self) -> str:
-        n_failed = sum(error is not None for error in self.errors)
-        return f"<ScoreResults: {len(self)} prompts, {n_failed} failed>"
 
-
-@dataclass(frozen=True, kw_only=True, eq=False)
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class PerplexityResults(OfPrompts):
     """Perplexities of texts.
 
@@ -134,6 +129,8 @@ class PerplexityResults(OfPrompts):
 
     tokens: list[list[int]]
     token_logprobs: list[Floats | None]
+
+    _unit: ClassVar[str] = "text"
 
     @property
     def n_tokens(self) -> list[int]:
@@ -159,16 +156,9 @@ class PerplexityResults(OfPrompts):
         Raises:
             ImportError: pandas is not installed.
         """
-        import pandas as pd  # noqa: PLC0415 - optional dependency
-
-        cells: dict[str, Any] = {
+        cells = {
             "perplexity": self.perplexity,
             "logprob": self.logprob,
             "n_tokens": self.n_tokens,
-            "error": reasons(self.errors, self.finish_reasons),
         }
-        return with_index(pd.DataFrame(in_pandas(cells, KINDS)), self.index_of_prompts)
-
-    def __repr__(self) -> str:
-        n_failed = sum(error is not None for error in self.errors)
-        return f"<PerplexityResults: {count_of(len(self), 'text')}, {n_failed} failed>"
+        return self._frame(cells)

@@ -4,12 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
+from functools import reduce
+from operator import add
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from llamaherd.calls.asks.scores import ClassifyResults, Normalize, softmax
-from llamaherd.calls.asks.thoughts import thought_of
+from llamaherd.calls.asks.scores import (
+    ClassifyResults,
+    Normalize,
+    softmax,
+    thought_of,
+)
 from llamaherd.engine.core import checks
 from llamaherd.engine.core.argument import Argument, Field
 from llamaherd.engine.core.errors import ArgumentError, ArgumentTypeError
@@ -20,9 +26,9 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from llamaherd.calls.asks.calibration import Floats
+    from llamaherd.calls.asks.scores import Thought
     from llamaherd.calls.asks.scoring import ScoredPrompt
-    from llamaherd.calls.asks.thoughts import Thought
-    from llamaherd.engine.core.results import FinishReason, Result, Results
+    from llamaherd.engine.core.results import Result, Results
     from llamaherd.engine.core.stats import RequestStats, Stats
 
 
@@ -57,29 +63,22 @@ def checked_labels(labels: object) -> Labels:
             argument="labels",
             code="out_of_range",
         )
-    where = Argument("labels")
-    readings = tuple(checks.text(where.at(i), r) for i, (r, _) in enumerate(pairs))
-    for i, reading in enumerate(readings):
-        if not reading.strip():
+    names: dict[str, str] = {}  # of the texts that the model reads
+    for i, (reading, name) in enumerate(pairs):
+        where = Argument("labels", (i,))
+        text = checks.text(where, reading)
+        if not text.strip():
             raise ArgumentError(
-                f"must not be empty: {reading!r}",
-                argument="labels",
-                place=(i,),
-                code="empty",
+                f"must not be empty: {text!r}", argument=where, code="empty"
             )
-    first: dict[str, int] = {}
-    for i, reading in enumerate(readings):
-        if first.setdefault(reading, i) != i:
+        if text in names:
             raise ArgumentError(
-                f"is given twice: {checks.shown(reading)}",
-                argument="labels",
-                place=(i,),
-                code="duplicate",
+                f"is given twice: {checks.shown(text)}", argument=where, code="duplicate"
             )
-    names = [checks.text(where.at(i, Field("name")), n) for i, (_, n) in enumerate(pairs)]
-    unique = tuple(dict.fromkeys(names))
-    place = {name: j for j, name in enumerate(unique)}
-    return Labels(readings, unique, tuple(place[name] for name in names))
+        names[text] = checks.text(where.at(Field("name")), name)
+    places = {name: j for j, name in enumerate(dict.fromkeys(names.values()))}
+    name_of = tuple(places[name] for name in names.values())
+    return Labels(tuple(names), tuple(places), name_of)
 
 
 def check_different(
@@ -115,7 +114,9 @@ def classified(
     prompt without a text; if it failed, no prompt has probabilities.
     """
     raw = _logprobs(results, prompts, len(labels.readings))
-    errors, reasons, stats = _errors(results), _reasons(results), results.stats
+    worst = [min(samples, key=_severity) for samples in results.samples]
+    errors = [result.error for result in worst]
+    reasons, stats = [result.finish_reason for result in worst], results.stats
     scaled = _scaled(raw, prompts, labels, normalize)
     if normalize == "pmi" and prompts:
         prior, error, reason = raw[:, -1:], errors.pop(), reasons.pop()
@@ -151,8 +152,6 @@ def classified(
 
 def _mean_of_logs(logs: Floats) -> Floats:
     """Return the logarithm of the mean probability over thoughts."""
-    if len(logs) == 1:
-        return np.asarray(logs[0])
     with np.errstate(invalid="ignore"):  # rows of failed prompts are NaN
         return np.asarray(np.logaddexp.reduce(logs, axis=0) - np.log(len(logs)))
 
@@ -182,37 +181,15 @@ def _scaled(
     return raw
 
 
-def _errors(results: Results) -> list[str | None]:
-    """Return the first error of each prompt."""
-    return [
-        next(
-            (result.error for result in sample_results if result.error is not None), None
-        )
-        for sample_results in results.samples
-    ]
-
-
-def _reasons(results: Results) -> list[FinishReason]:
-    """Return the finish reason of each prompt: the worst reason of its samples."""
-    order: list[FinishReason] = ["error", "cancelled"]
-    finish_reasons: list[FinishReason] = []
-    for sample_results in results.samples:
-        reasons = [result.finish_reason for result in sample_results]
-        finish_reasons.append(
-            next((reason for reason in order if reason in reasons), reasons[0])
-        )
-    return finish_reasons
+def _severity(result: Result) -> int:
+    """Order results: a failure is the result of its prompt, and then a cancellation."""
+    return {"error": 0, "cancelled": 1}.get(result.finish_reason, 2)
 
 
 def _cost(samples: Sequence[Result]) -> RequestStats | None:
     """Return the cost of a prompt with all its thoughts; None if it was not run."""
     known = [sample.stats for sample in samples if sample.stats is not None]
-    if not known:
-        return None
-    total = known[0]
-    for stats in known[1:]:
-        total += stats
-    return total
+    return reduce(add, known) if known else None
 
 
 def _thoughts(samples: Sequence[Result]) -> tuple[Thought, ...]:
@@ -244,8 +221,6 @@ def _without_last(results: Results, n_failed: int) -> Stats:
 
 def by_name(logs: Floats, labels: Labels) -> Floats:
     """Add the probabilities of all texts with the same name; return logarithms."""
-    if len(labels.names) == len(labels.readings):
-        return logs
     out = np.full((len(logs), len(labels.names)), -np.inf)
     with np.errstate(invalid="ignore"):  # rows of failed prompts are NaN
         for reading, name in enumerate(labels.name_of):

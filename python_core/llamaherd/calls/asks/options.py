@@ -65,6 +65,17 @@ def check_no_chat(options: Options) -> None:
             )
 
 
+def check_n_thoughts(thinking: object, n_thoughts: int) -> None:
+    """Check that several thoughts are asked for only with thinking."""
+    if n_thoughts > 1 and not isinstance(thinking, Thinking):
+        raise ArgumentError(
+            f"is {n_thoughts}, but without thinking there are no thoughts: add "
+            f"{setting('thinking', 256)}",
+            argument="n_thoughts",
+            code="missing",
+        )
+
+
 if TYPE_CHECKING:
     # True shows a bar; a function is called with each progress.
     Progress = bool | Callable[[Any], object]
@@ -343,6 +354,18 @@ class ClassifyOptions(PromptOptions):
         doc="Seed of the random numbers of thoughts. The seed has an effect only with "
         "several thoughts.",
     )
+
+    def __post_init__(self) -> None:
+        check_n_thoughts(self.thinking, self.n_thoughts)
+        if isinstance(self.thinking, Thinking) and self.normalize == "pmi":
+            raise ArgumentError(
+                "subtracts the log-probability without a text, but without a text the "
+                "model has nothing to think about: use another normalization, or no "
+                "thinking",
+                argument="normalize",
+                code="conflict",
+                form=f"{setting('normalize', 'pmi')} {{problem}}",
+            )
 
 
 @declares

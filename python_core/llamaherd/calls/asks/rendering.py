@@ -2,27 +2,29 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
 from weakref import WeakSet
 
 from llamaherd.calls.asks.options import check_no_chat
 from llamaherd.calls.chat.chat import chat_prompts, chat_renderer
 from llamaherd.calls.chat.conversations import ChatPrompt, Refused
 from llamaherd.calls.chat.thinking_format import ThinkingFormat, format_of
+from llamaherd.calls.structured.prompt import schema_prompt
 from llamaherd.engine.core import checks
 from llamaherd.engine.core.caller import warn_caller
 from llamaherd.engine.core.errors import ArgumentError, ChatTemplateError, ThinkingWarning
 from llamaherd.engine.core.request import ThoughtStage
-from llamaherd.engine.core.thinking import DEFAULT_BUDGET, DEFAULT_MESSAGE, Thinking
-from llamaherd.engine.core.words import setting, words
+from llamaherd.engine.core.thinking import Thinking
+from llamaherd.engine.core.words import name_of, setting, words
 from llamaherd.engine.model.tokens import detokenize
 from llamaherd.engine.native import vocabulary
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
     from llamaherd.calls.asks.options import PromptOptions
     from llamaherd.engine.core.thinking import ThinkingWanted
     from llamaherd.engine.model.model import Model
@@ -38,43 +40,34 @@ class Rendered:
     prompt: object
     thought: ThoughtStage | None = None
 
+    @property
+    def text(self) -> str:
+        """Prompt as text; ChatTemplateError if the template refuses it."""
+        if isinstance(self.prompt, Refused):
+            raise ChatTemplateError(self.prompt.reason)
+        return str(self.prompt)
+
 
 def rendered_prompts(
     model: Model,
     prompts: Sequence[object],
     options: PromptOptions,
-    is_constrained: Sequence[bool],
     *,
+    is_constrained: bool | Sequence[bool],
     is_silent: bool = False,
 ) -> list[Rendered]:
-    """Render prompts as text and determine the stages of their thoughts."""
+    """Render prompts, all or each `is_constrained`, and plan the thoughts after them."""
+    flags = is_constrained
+    if isinstance(flags, bool):
+        flags = [flags] * len(prompts)
     if not options.chat:
         check_no_chat(options)
-        return _raw(model, prompts, is_constrained)
+        return _raw(model, prompts, flags)
     by_flag: dict[bool, list[Rendered]] = {
         flag: _chats(model, prompts, options, is_constrained=flag, is_silent=is_silent)
-        for flag in sorted(set(is_constrained)) or [False]
+        for flag in sorted(set(flags)) or [False]
     }
-    return [by_flag[flag][i] for i, flag in enumerate(is_constrained)]
-
-
-def rendered(
-    model: Model, prompts: object, options: PromptOptions, *, is_scored: bool = False
-) -> list[object]:
-    """Return the rendered prompts of `rendered_prompts` without their thoughts."""
-    items = checks.prompt_list(prompts)
-    texts = rendered_prompts(model, items, options, [is_scored] * len(items))
-    return [one.prompt for one in texts]
-
-
-def rendered_text(
-    model: Model, prompts: object, options: PromptOptions, *, is_scored: bool = False
-) -> str:
-    """Return the first prompt of `rendered` as text."""
-    prompt = rendered(model, prompts, options, is_scored=is_scored)[0]
-    if isinstance(prompt, Refused):
-        raise ChatTemplateError(prompt.reason)
-    return str(prompt)
+    return [by_flag[flag][i] for i, flag in enumerate(flags)]
 
 
 def _chats(
@@ -157,17 +150,17 @@ _BEFORE = "\x02"  # no token contains this text and also other text
 
 @dataclass(frozen=True)
 class ThinkingPlan:
-    """Plan of the thoughts of a call; `message` ends a thought whose budget is spent.
+    """Plan of the thoughts of a call.
 
-    `is_asked` is False if the model decides; `variables` include a switch.
+    `thinking` is None to close thoughts. `is_asked` is False if the model decides whether
+    it thinks; `variables` include a switch.
     """
 
     model: Model
     format: ThinkingFormat
-    budget: int | None
-    message: str
-    is_asked: bool
+    thinking: Thinking | None
     variables: Mapping[str, object]
+    is_asked: bool = True
     notice: str = ""
     _cache: dict[str, tuple[int, ...]] = field(default_factory=dict, repr=False)
 
@@ -180,25 +173,25 @@ class ThinkingPlan:
             with self.model.using() as handle:
                 start += vocabulary.mark_literals(handle, prefix)
         state = self.format.state(text)
-        if self.budget is None or (state == "closed" and not self.is_asked):
+        if self.thinking is None or (state == "closed" and not self.is_asked):
             return self.format.close(text) + start, None
         if self.is_asked:
-            return self.format.open(text), self._stage(start, is_open=True)
+            return self.format.open(text), self._stage(self.thinking, start, is_open=True)
         # A thought that is a separate turn begins with the tokens that start a turn.
         is_open = state == "open" or self.format.is_turn
-        return text, self._stage(start, is_open=is_open)
+        return text, self._stage(self.thinking, start, is_open=is_open)
 
-    def _stage(self, prefix: str, *, is_open: bool) -> ThoughtStage:
+    def _stage(self, thinking: Thinking, prefix: str, *, is_open: bool) -> ThoughtStage:
         thinking_format = self.format
-        is_spaced = thinking_format.lead.isspace() and self.message[-1:].isspace()
+        is_spaced = thinking_format.lead.isspace() and thinking.message[-1:].isspace()
         lead = "" if is_spaced else thinking_format.lead
         after = thinking_format.after + prefix
         end = self._tokens(thinking_format.end)
         both = self._tokens(thinking_format.end + after)
         with self.model.using() as handle:
-            message = vocabulary.mark_literals(handle, self.message)
+            message = vocabulary.mark_literals(handle, thinking.message)
         return ThoughtStage(
-            budget=self.budget or 0,
+            budget=thinking.budget,
             is_open=is_open,
             start=self._tokens(thinking_format.opening),
             end=end,
@@ -221,20 +214,19 @@ def plan_thinking(
     variables: Mapping[str, object] | None = None,
 ) -> ThinkingPlan | None:
     """Plan the thoughts of a call; None if no thought is opened or closed."""
-    template_variables = dict(variables or {})
-    thinking_format = format_of(
-        chat_renderer(model, template=template, variables=template_variables)
-    )
+    given = dict(variables or {})
+    thinking_format = format_of(chat_renderer(model, template=template, variables=given))
     if isinstance(thinking, Thinking):
         thinking_format = _asked(thinking_format, thinking)
-        both = {**(thinking_format.on or {}), **template_variables}
-        message = thinking.message
-        return ThinkingPlan(model, thinking_format, thinking.budget, message, True, both)
+        switched = {**(thinking_format.on or {}), **given}
+        return ThinkingPlan(model, thinking_format, thinking, switched)
     if thinking_format is None:
         return None
-    is_free = thinking is None and not constrained
-    if is_free and (not thinking_format.is_by_default or not thinking_format.end):
-        return None
+    is_default = thinking_format.is_by_default
+    if thinking is None and not constrained:
+        if not is_default or not thinking_format.end:
+            return None
+        return ThinkingPlan(model, thinking_format, Thinking(), given, is_asked=False)
     if not thinking_format.end:
         raise ArgumentError(
             "cannot be turned off: the prompt ends in "
@@ -242,19 +234,10 @@ def plan_thinking(
             f"such a thought ends: use {words().markers}",
             argument="thinking",
         )
-    if is_free:
-        return ThinkingPlan(
-            model,
-            thinking_format,
-            DEFAULT_BUDGET,
-            DEFAULT_MESSAGE,
-            is_asked=False,
-            variables=template_variables,
-        )
-    notice = _notice() if thinking is None and thinking_format.is_by_default else ""
-    both = {**(thinking_format.off or {}), **template_variables}
+    notice = _notice() if thinking is None and is_default else ""
+    switched = {**(thinking_format.off or {}), **given}
     return ThinkingPlan(
-        model, thinking_format, None, "", is_asked=False, variables=both, notice=notice
+        model, thinking_format, None, switched, is_asked=False, notice=notice
     )
 
 
@@ -300,3 +283,69 @@ def _notice() -> str:
         "as labels and constraints apply to the answer: "
         f"{setting('thinking', 256)} lets it think first, for at most 256 tokens"
     )
+
+
+# ---- schemas and quotes in prompts
+
+_PLAIN = {"type", "additionalProperties", "$schema"}  # keywords that describe no field
+
+
+def with_schemas(prompts: Sequence[object], schemas: Sequence[object]) -> list[object]:
+    """Describe the schema of each answer before the text of the last user message."""
+    return [
+        _with_text(prompt, _described(schema)) if isinstance(schema, str) else prompt
+        for prompt, schema in zip(prompts, schemas, strict=True)
+    ]
+
+
+@lru_cache(maxsize=256)
+def _described(schema: str) -> str:
+    """Return the description; "" for a schema without any field, such as any object."""
+    root = json.loads(schema)
+    is_plain = not isinstance(root, dict) or set(root) <= _PLAIN
+    return "" if is_plain else schema_prompt(root)
+
+
+def _with_text(prompt: object, text: str) -> object:
+    if not text:
+        return prompt
+    if isinstance(prompt, str):
+        return prompt if text in prompt else f"{text}\n\n{prompt}"
+    if not isinstance(prompt, Sequence) or not all(
+        isinstance(message, Mapping) for message in prompt
+    ):
+        return prompt
+    contents = [message.get("content") for message in prompt]
+    if any(isinstance(content, str) and text in content for content in contents):
+        return prompt
+    at = [i for i, message in enumerate(prompt) if message.get("role") == "user"]
+    if not at or not isinstance(contents[at[-1]], str):
+        return prompt
+    messages = list(prompt)
+    messages[at[-1]] = {**messages[at[-1]], "content": f"{text}\n\n{contents[at[-1]]}"}
+    return messages
+
+
+def quotable_text(prompt: Any, i: int) -> str:  # noqa: ANN401 - it is checked later
+    """Return the text of a prompt, or of the user's last message; fail without a text."""
+    if isinstance(prompt, str):
+        return prompt
+    messages = prompt if isinstance(prompt, Sequence) else ()
+    if not messages or isinstance(messages[0], Mapping):
+        said = [turn for turn in messages if turn.get("role") == "user"]
+        return _text_of(said[-1].get("content")) if said else ""  # which fails alone
+    raise ArgumentError(
+        f"has no text to quote from: give its text in {name_of('quote_from')}",
+        argument="prompts",
+        place=(i,),
+        code="missing",
+    )
+
+
+def _text_of(content: object) -> str:
+    """Return the text of a message, whose content may be a list of parts."""
+    if isinstance(content, str):
+        return content
+    parts = content if isinstance(content, Sequence) else ()
+    texts = [part.get("text") for part in parts if isinstance(part, Mapping)]
+    return "\n".join(text for text in texts if isinstance(text, str))

@@ -1,64 +1,45 @@
-"""Creation of requests from the arguments of a call: checks, tokens, seeds."""
+"""Creation of requests from the arguments of a call: checks, tokens, seeds, room."""
 
 from __future__ import annotations
 
 import hashlib
-import secrets
 from array import array
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, TypeVar, cast
+from typing import TYPE_CHECKING, cast
 
 from llamaherd.calls.asks.answers import seeded, seeded_thought
 from llamaherd.calls.asks.choices import ChoiceCuts
-from llamaherd.calls.asks.constraints import (
-    Constraints,
-    stop_problem,
-    warn_idle,
-    with_schemas,
-    with_sources,
-)
 from llamaherd.calls.asks.rendering import rendered_prompts
-from llamaherd.calls.asks.settings import params_of_call, params_of_prompts
-from llamaherd.calls.asks.thoughts import (
-    Thoughts,
-    capacity_of,
-    is_constrained,
-    tail_of,
-    within,
-)
-from llamaherd.calls.chat.conversations import Refused, prompts_or_refusals
+from llamaherd.calls.asks.settings import asked_of, shape_with
+from llamaherd.calls.chat.conversations import Refused
 from llamaherd.engine.core.argument import Argument, Id, argument_of
 from llamaherd.engine.core.errors import (
     ArgumentError,
-    ArgumentTypeError,
     Failure,
     SamplerError,
     TokenizeError,
 )
-from llamaherd.engine.core.request import ChoicePaths, Request, too_long
+from llamaherd.engine.core.request import Request, too_long
 from llamaherd.engine.core.sampling import (
     CONSTRAINTS,
     MAX_TOKENS_OF_CHAT,
-    PER_PROMPT,
     SamplingParams,
 )
-from llamaherd.engine.core.words import name_of
 from llamaherd.engine.model.tokens import prompt_tokens
 from llamaherd.engine.native import shim
 from llamaherd.engine.native.request import check_sampling
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection
+    from collections.abc import Callable, Collection, Sequence
 
     from llamaherd.calls.asks.options import GenerateOptions
-    from llamaherd.calls.structured.shape import Shape
+    from llamaherd.calls.asks.rendering import Rendered
+    from llamaherd.calls.asks.settings import Setting
     from llamaherd.engine.core.argument import Name
+    from llamaherd.engine.core.request import ChoicePaths
     from llamaherd.engine.model.model import Model
     from llamaherd.engine.model.tokens import ParseSpecial
-
-T = TypeVar("T")
 
 # Some tokenizers of libllama take time quadratic in the number of tokens.
 _PIECE_CHARS = 4096
@@ -68,6 +49,8 @@ _PIECE_CHARS = 4096
 _MOST_PREPARED = 32
 # Tokenizing in pieces can result in a few more tokens than tokenizing the whole text.
 _SURELY_MORE = 1.25
+# A few cells of a KV cache are not available for prompts.
+_SPARE_CELLS = 64
 
 
 def make_requests(
@@ -89,160 +72,99 @@ def make_requests(
         One request per sample, ordered by prompt, and the base of their seeds.
     """
     asked = asked_of(prompts, options)
-    constraints, of_call, settings = asked.constraints, asked.of_call, asked.settings
-    chat, n = options.chat, options.n
-    parse_special = parsing(options.parse_special, chat=chat)
-    held, keys = (
-        _of_settings(is_constrained, settings),
-        _of_settings(_constraint, settings),
-    )
-    every = rendered_prompts(model, asked.prompts, options, held)
-    plain_prompts = [one.prompt for one in every]
-    at = range(len(plain_prompts)) if places is None else places
-    _check_common(model, asked)
-    bad = _prepare_each(model, settings, keys, constraints)
-    tokenize = partial(prompt_tokens, model, parse_special=parse_special)
-    read = [
-        tokens_or_problem(model, Argument("prompts", (place,)), prompt, tokenize, n_ctx)
-        for place, prompt in zip(at, plain_prompts, strict=True)
-    ]
+    held = [setting.is_constrained for setting in asked.settings]
+    rendered = rendered_prompts(model, asked.prompts, options, is_constrained=held)
+    at = range(len(rendered)) if places is None else places
+    _check_common(model, asked.different, is_strict=options.strict)
+    _prepare_each(model, asked.different)
+    asked.warn_idle()
+    maker = _RequestMaker(model, options, n_ctx)
     requests = []
-    capacity = capacity_of(n_ctx, model.n_ctx_train)
-    warn_idle(settings, of_call.stop)
-    cuts, thoughts = ChoiceCuts(model, parse_special, chat=chat), Thoughts()
-    for i, (prompt, sampling) in enumerate(zip(plain_prompts, settings, strict=True)):
-        thought = thoughts.of(every[i].thought, sampling)
-        shape, problem = asked.shape_or_problem(i)
-        problem = problem or bad.get(keys[i], "") or asked.least_problem(sampling)
-        tokens, unread = read[i]
-        stop, paths = asked.stop(sampling), None
+    for i, (one, setting) in enumerate(zip(rendered, asked.settings, strict=True)):
+        request = maker.request(at[i], one, setting, asked.seed(i, at[i]))
+        requests += samples_of(request, options.n)
+    return requests, asked.base
+
+
+class _RequestMaker:
+    """Makes the requests of a call."""
+
+    def __init__(self, model: Model, options: GenerateOptions, n_ctx: object) -> None:
+        self._model, self._options, self._n_ctx = model, options, n_ctx
+        parse_special = parsing(options.parse_special, chat=options.chat)
+        self._tokenize = partial(prompt_tokens, model, parse_special=parse_special)
+        self._cuts = ChoiceCuts(model, parse_special, chat=options.chat)
+        n_free = n_ctx - _SPARE_CELLS if isinstance(n_ctx, int) else model.n_ctx_train
+        self._n_free = min(max(1, n_free), model.n_ctx_train)
+
+    def request(
+        self, place: int, rendered: Rendered, setting: Setting, seed: int
+    ) -> Request:
+        """Return the request for the first sample of a prompt."""
+        prompt, thought, sampling = rendered.prompt, rendered.thought, setting.sampling
+        name = Argument("prompts", (place,))
+        tokens, problem = tokens_or_problem(
+            self._model, name, prompt, self._tokenize, self._n_ctx
+        )
+        stop, paths = setting.stop, None
         if sampling.choices is not None:
-            unread = unread or stop_problem(stop, tuple(sampling.choices))
             stop = ()  # the answer ends where its choice ends
-            if tokens and not unread and thought is not None:
-                tail = tail_of(thought)
-                _, paths, unread = _cut_or_problem(cuts, tail, tail, sampling.choices)
-            elif tokens and not unread:
-                tokens, paths, unread = _cut_or_problem(
-                    cuts, prompt, tokens, sampling.choices
-                )
-        seed = asked.seed(i, at[i])
+            problem = problem or setting.stop_problem
+            if tokens and not problem:
+                tokens, paths, problem = self._cut(rendered, tokens, sampling.choices)
+        if thought is not None:
+            thought = replace(thought, sampling=setting.of_thought)
+        n_answer = sampling.n_answer if paths is None else paths.depth
         request = Request(
             tokens=tokens,
             thought=seeded_thought(thought, seed),
             seed=seed,
-            problem=unread or problem,
-            max_tokens=asked.limit(sampling)
-            or (sampling.n_answer if paths is None else paths.depth),
+            problem=problem or setting.problem,
+            max_tokens=setting.limit or n_answer,
             sampling=sampling,
-            shape=shape,
+            shape=setting.shape,
             stop=stop,
             text=prompt if isinstance(prompt, str) else None,
-            priority=options.priority,
-            logprobs=options.logprobs,
+            priority=self._options.priority,
+            logprobs=self._options.logprobs,
             paths=paths,
         )
-        if options.thinking is None:  # the caller did not set a budget
-            request = within(request, capacity)
-        if chat and not (asked.limit(sampling) or sampling.schema or sampling.choices):
-            request = _whole(request, capacity)
-        if not request.problem:
-            problem = too_long_for(model, request, n_ctx)
-            request = replace(request, problem=problem) if problem else request
-        requests += samples_of(request, n)
-    return requests, asked.base
+        return self._fitted(request, setting)
 
-
-@dataclass(frozen=True, slots=True)
-class Asked:
-    """Checked arguments of a call that do not depend on a model.
-
-    Chats in `prompts` describe schemas; `of_call` applies where `settings` has no value.
-    """
-
-    prompts: Sequence[object]
-    settings: Sequence[SamplingParams]
-    of_call: SamplingParams
-    constraints: Constraints
-    base: int
-
-    def limit(self, sampling: SamplingParams) -> int | None:
-        """Return the `max_tokens` that the caller set; None without one."""
-        return sampling.max_tokens or self.of_call.max_tokens
-
-    def stop(self, sampling: SamplingParams) -> tuple[str, ...]:
-        """Return the stop texts of a prompt with these settings."""
-        return tuple(
-            (self.of_call.stop if sampling.stop is None else sampling.stop) or ()
-        )
-
-    def least_problem(self, sampling: SamplingParams) -> str:
-        """Return an error message if `min_tokens` exceeds `max_tokens`; "" otherwise."""
-        most = self.limit(sampling) or sampling.n_answer
-        if sampling.min_tokens <= most:
-            return ""
-        return Failure(
-            f"{name_of('min_tokens')} is {sampling.min_tokens}, but an answer may have "
-            f"up to {most} tokens",
-            "constraint",
-            "min_tokens",
-        )
-
-    def seed(self, i: int, place: int) -> int:
-        """Return the seed of prompt i, whose index in the whole call is `place`."""
-        seed = self.settings[i].seed
-        return shim.derive_seed(self.base if seed is None else _base_seed(seed), place)
-
-    def shape_or_problem(self, i: int) -> tuple[Shape | None, str]:
-        """Return a prompt's prepared schema, or the problem."""
+    def _cut(
+        self, rendered: Rendered, tokens: array[int], choices: Collection[str]
+    ) -> tuple[array[int], ChoicePaths | None, str]:
+        """Return a prompt's tokens and the paths of choices after it, or the problem."""
+        prompt, stage = rendered.prompt, rendered.thought
+        texts = cast("Sequence[str]", choices)
         try:
-            return self.constraints.shape(self.settings[i], i), ""
-        except ValueError as error:
-            return None, Failure(str(error), "constraint", "schema")
+            if stage is None:
+                return *self._cuts.cut(prompt, tokens, texts), ""
+            tail = array("i", (*stage.end, *stage.after))
+            return tokens, self._cuts.cut(tail, tail, texts)[1], ""
+        except TokenizeError as error:
+            return tokens, None, Failure(str(error), "constraint", "choices")
 
-
-def asked_of(prompts: object, options: GenerateOptions) -> Asked:
-    """Check the prompts and sampling settings of a call, apart from the model."""
-    constraints = Constraints(options.sampling, strict=options.strict)
-    of_call = params_of_call(constraints.settings)
-    prompt_list = [
-        constraints.refused.get(i, prompt)
-        for i, prompt in enumerate(prompts_or_refusals(prompts))
-    ]
-    params = params_of_prompts(of_call, options.params)
-    one_seed = params.seed if isinstance(params, SamplingParams) else None
-    if isinstance(params, SamplingParams) and one_seed is not None:
-        params = params.replaced(seed=None)
-    settings = constraints.of_prompts(_checked_params(params, len(prompt_list)))
-    settings = with_sources(settings, prompt_list)
-    if options.chat and options.show_schema:
-        prompt_list = with_schemas(
-            prompt_list, [sampling.schema for sampling in settings]
-        )
-    _check_samples(options.n, settings)
-    base = _base_seed(of_call.seed if one_seed is None else one_seed)
-    return Asked(prompt_list, settings, of_call, constraints, base)
+    def _fitted(self, request: Request, setting: Setting) -> Request:
+        """Return the request with limits that the caller left open as far as they fit."""
+        n_over, thought = request.n_cells - self._n_free, request.thought
+        if thought is not None and n_over > 0 and self._options.thinking is None:
+            shorter = replace(thought, budget=max(0, thought.budget - n_over))
+            request = replace(request, thought=shorter)
+        sampling = setting.sampling
+        is_open = not (setting.limit or sampling.schema or sampling.choices)
+        if self._options.chat and is_open:  # room for a whole answer
+            room = self._n_free - (request.n_cells - request.max_tokens)
+            most = max(request.max_tokens, min(MAX_TOKENS_OF_CHAT, room))
+            request = replace(request, max_tokens=most)
+        problem = request.problem or too_long_for(self._model, request, self._n_ctx)
+        return replace(request, problem=problem) if problem else request
 
 
 def samples_of(request: Request, n: int) -> list[Request]:
     """Return n samples of a prompt; the first has the seed of a single sample."""
     seeds = (shim.derive_seed(request.seed, j) for j in range(1, n))
     return [request, *(seeded(request, seed) for seed in seeds)]
-
-
-def _whole(request: Request, capacity: int) -> Request:
-    """Return the request with room for a whole answer of a chat, as far as it fits."""
-    room = capacity - (request.n_cells - request.max_tokens)
-    most = max(request.max_tokens, min(MAX_TOKENS_OF_CHAT, room))
-    return replace(request, max_tokens=most)
-
-
-def schemas_of(options: GenerateOptions) -> tuple[str, ...]:
-    """Return the JSON Schema of all prompts of a call; () if they have none."""
-    constraints = Constraints(options.sampling, strict=options.strict)
-    of_call = params_of_call(constraints.settings)
-    schema = getattr(params_of_prompts(of_call, options.params), "schema", None)
-    return (schema,) if isinstance(schema, str) else ()
 
 
 def place_of(content: str) -> int:
@@ -254,16 +176,6 @@ def parsing(parse_special: ParseSpecial, *, chat: bool) -> ParseSpecial:
     """Return whether to parse special tokens; in a rendered chat they are parsed."""
     # A template may begin with plain text, so "auto" would not read its special tokens.
     return True if chat and parse_special == "auto" else parse_special
-
-
-def _check_samples(n: int, settings: Sequence[SamplingParams]) -> None:
-    for sampling in settings if n > 1 else ():
-        if sampling.is_greedy:
-            raise ArgumentError(
-                f"is {n}, but with temperature {sampling.temperature:g} a prompt's "
-                "samples would all be the same: set temperature above 0",
-                argument="n",
-            )
 
 
 def tokens_or_problem(
@@ -285,17 +197,7 @@ def tokens_or_problem(
         return array("i"), Failure(str(error), "not_tokenized")
 
 
-def _cut_or_problem(
-    cuts: ChoiceCuts, prompt: object, tokens: array[int], choices: Collection[str]
-) -> tuple[array[int], ChoicePaths | None, str]:
-    """Return a prompt's tokens and the paths of choices after it, or the problem."""
-    try:
-        return *cuts.cut(prompt, tokens, cast("Sequence[str]", choices)), ""
-    except TokenizeError as error:
-        return tokens, None, Failure(str(error), "constraint", "choices")
-
-
-def _limit_of(model: Model, n_ctx: object) -> tuple[int, str]:
+def limit_of(model: Model, n_ctx: object) -> tuple[int, str]:
     """Return the number of tokens that a prompt may have, and whose limit it is."""
     if isinstance(n_ctx, int) and n_ctx < model.n_ctx_train:
         return n_ctx, "one prompt may have (see n_ctx)"
@@ -304,12 +206,12 @@ def _limit_of(model: Model, n_ctx: object) -> tuple[int, str]:
 
 def too_long_for(model: Model, request: Request, n_ctx: object = "auto") -> str:
     """Return why a request is too long for a model or its context; "" if it fits."""
-    return too_long(request, *_limit_of(model, n_ctx))
+    return too_long(request, *limit_of(model, n_ctx))
 
 
 def surely_too_long(model: Model, name: Name, text: str, n_ctx: object = "auto") -> str:
     """Return why a text certainly exceeds the longest prompt; "" otherwise."""
-    n_most, whose = _limit_of(model, n_ctx)
+    n_most, whose = limit_of(model, n_ctx)
     if len(text) <= n_most:
         return ""
     n_tokens, noun = 0, argument_of(name).name.removesuffix("s")
@@ -326,52 +228,23 @@ def surely_too_long(model: Model, name: Name, text: str, n_ctx: object = "auto")
     return ""
 
 
-def _checked_params(params: object, n_prompts: int) -> Sequence[SamplingParams]:
-    if isinstance(params, SamplingParams):
-        return [params] * n_prompts
-    if not isinstance(params, Sequence):
-        raise ArgumentTypeError(
-            f"must be SamplingParams, or one for each prompt, not {params!r}",
-            argument="params",
-        )
-    for i, sampling in enumerate(params):
-        if not isinstance(sampling, SamplingParams):
-            raise ArgumentTypeError(
-                f"must be SamplingParams, not {sampling!r}", argument="params", place=(i,)
-            )
-    if len(params) != n_prompts:
-        raise ArgumentError(
-            f"must have one element per prompt ({n_prompts}), not {len(params)}",
-            argument="params",
-            code="wrong_length",
-        )
-    return params
-
-
-def _check_common(model: Model, asked: Asked) -> None:
+def _check_common(model: Model, different: Sequence[Setting], *, is_strict: bool) -> None:
     """Check the settings that all prompts share before any prompt runs."""
-    settings = asked.settings
-    if not settings:
+    if not different:
         return
-    different = {id(sampling): sampling for sampling in settings}.values()
-    first = settings[0]
+    of_stop = {setting.stop_problem for setting in different}
+    of_least = {setting.least_problem for setting in different}
+    for argument, problems in (("stop", of_stop), ("min_tokens", of_least)):
+        if len(problems) == 1 and "" not in problems:
+            raise ArgumentError(
+                *problems, argument=argument, code="conflict", form="{problem}"
+            )
+    first, *others = (vars(setting.sampling) for setting in different)
     common = {
-        name: getattr(first, name)
+        name: first[name]
         for name in (*CONSTRAINTS, "logit_bias", "stop_token_ids")
-        if name in vars(first)
-        and all(getattr(params, name) == getattr(first, name) for params in different)
+        if name in first and all(other.get(name) == first[name] for other in others)
     }
-    problems = {
-        stop_problem(asked.stop(sampling), tuple(sampling.choices or ()))
-        for sampling in different
-    }
-    if len(problems) == 1 and "" not in problems:
-        raise ArgumentError(*problems, argument="stop", code="conflict", form="{problem}")
-    problems = {asked.least_problem(sampling) for sampling in different}
-    if len(problems) == 1 and "" not in problems:
-        raise ArgumentError(
-            *problems, argument="min_tokens", code="conflict", form="{problem}"
-        )
     if not common:
         return
     params = SamplingParams(**common)
@@ -385,7 +258,7 @@ def _check_common(model: Model, asked: Asked) -> None:
             f"has {model.n_vocab}",
             argument="logit_bias",
         )
-    shape = asked.constraints.shape(params)
+    shape = shape_with(params, is_strict=is_strict)
     with model.using() as handle:
         check_sampling(handle, params, shape)
 
@@ -400,49 +273,22 @@ def _check_token(where: Argument, token: int, model: Model) -> None:
         )
 
 
-def _prepare_each(
-    model: Model,
-    settings: Sequence[SamplingParams],
-    keys: Sequence[object],
-    constraints: Constraints,
-) -> dict[object, str]:
-    """Compile constraints on the caller's thread; return problems by constraint."""
-    different = {
-        key: (i, sampling)
-        for i, (key, sampling) in enumerate(zip(keys, settings, strict=True))
-    }
-    problems: dict[object, str] = {}
-    has_texts = any(sampling.quote_from is not None for sampling in settings)
-    if len(different) < 2 and not has_texts:  # checked by `_check_common`
-        return problems
-    for key, (i, sampling) in list(different.items())[:_MOST_PREPARED]:
-        params = SamplingParams(**{name: getattr(sampling, name) for name in PER_PROMPT})
+def _prepare_each(model: Model, different: Sequence[Setting]) -> None:
+    """Compile constraints on the caller's thread; record why some cannot be used."""
+    groups: dict[SamplingParams, list[Setting]] = {}
+    for setting in different:
+        groups.setdefault(setting.constraint, []).append(setting)
+    has_texts = any(constraint.quote_from is not None for constraint in groups)
+    if len(groups) < 2 and not has_texts:  # checked by `_check_common`
+        return
+    for constraint, settings in list(groups.items())[:_MOST_PREPARED]:
+        shape, problem = settings[0].shape_or_problem
+        if problem:
+            continue
         try:
-            shape = constraints.shape(params, i)
             with model.using() as handle:
-                check_sampling(handle, params, shape)
+                check_sampling(handle, constraint, shape)
         except (ValueError, SamplerError) as error:
             argument = getattr(error, "argument", "") or "schema"
-            problems[key] = Failure(str(error), "constraint", argument)
-    return problems
-
-
-def _of_settings(
-    function: Callable[[SamplingParams], T], settings: Sequence[SamplingParams]
-) -> list[T]:
-    """Apply `function` to each prompt's settings; only once to shared settings."""
-    known = {
-        key: function(sampling)
-        for key, sampling in {id(sampling): sampling for sampling in settings}.items()
-    }
-    return [known[id(sampling)] for sampling in settings]
-
-
-def _constraint(params: SamplingParams) -> object:
-    """Return a key of the constraint; equal constraints have equal keys."""
-    return tuple(getattr(params, name) for name in PER_PROMPT)
-
-
-def _base_seed(seed: int | None) -> int:
-    """Return the seed as a uint32; None and negative numbers yield a random seed."""
-    return secrets.randbits(32) if seed is None or seed < 0 else seed
+            for setting in settings:
+                setting.refusal = Failure(str(error), "constraint", argument)

@@ -6,13 +6,13 @@ import math
 from collections import Counter
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, get_args
 
 import numpy as np
 
-from llamaherd.calls.asks.thoughts import joined_thoughts
 from llamaherd.engine.core import checks
 from llamaherd.engine.core.errors import ArgumentError, ArgumentTypeError, codes_of
+from llamaherd.engine.core.phrases import count_of
 from llamaherd.engine.core.results import KINDS, Result, Results, thought_cells
 from llamaherd.engine.core.table import Framed, in_pandas, reasons, with_index
 
@@ -20,13 +20,43 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from llamaherd.calls.asks.calibration import Calibration, Floats
-    from llamaherd.calls.asks.thoughts import Thought
     from llamaherd.engine.core.results import FinishReason
     from llamaherd.engine.core.stats import RequestStats, Stats
 
 
 Normalize = Literal["sum", "token", "byte", "pmi"]
 NORMALIZE: tuple[Normalize, ...] = get_args(Normalize)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Thought:
+    """Thought before labels were scored; `is_complete` if the model itself ended it."""
+
+    text: str
+    n_tokens: int
+    is_complete: bool
+
+
+def thought_of(result: Result) -> Thought | None:
+    """Return the thought of a result; None without a thought."""
+    if result.thinking is None:
+        return None
+    return Thought(
+        text=result.thinking,
+        n_tokens=result.n_thinking_tokens,
+        is_complete=bool(result.thinking_complete),
+    )
+
+
+def joined_thoughts(thoughts: Sequence[Thought]) -> Thought | None:
+    """Combine thoughts: the first text, the sum of tokens; complete if all are."""
+    if not thoughts:
+        return None
+    return Thought(
+        text=thoughts[0].text,
+        n_tokens=sum(thought.n_tokens for thought in thoughts),
+        is_complete=all(thought.is_complete for thought in thoughts),
+    )
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -45,6 +75,8 @@ class OfPrompts(Framed):
     stats: Stats
     index_of_prompts: Any = None
 
+    _unit: ClassVar[str] = "prompt"
+
     @property
     def error_codes(self) -> list[str | None]:
         """Code of each failure, such as "too_long"; None if the prompt did not fail."""
@@ -53,8 +85,24 @@ class OfPrompts(Framed):
     def __len__(self) -> int:
         return len(self.errors)
 
+    def __repr__(self) -> str:
+        n_failed = sum(error is not None for error in self.errors)
+        return f"<{type(self).__name__}: {self._size}, {n_failed} failed>"
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+    @property
+    def _size(self) -> str:
+        return count_of(len(self), self._unit)
+
+    def _frame(self, cells: Mapping[str, Any]) -> Any:  # noqa: ANN401 - pandas is optional
+        """Return a data frame with a row per prompt, and the reason of each failure."""
+        import pandas as pd  # noqa: PLC0415 - optional dependency
+
+        why = reasons(self.errors, self.finish_reasons)
+        frame = pd.DataFrame(in_pandas({**cells, "error": why}, KINDS))
+        return with_index(frame, self.index_of_prompts)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class ClassifyResults(OfPrompts):
     """Probabilities of k labels for n prompts.
 
@@ -221,16 +269,11 @@ class ClassifyResults(OfPrompts):
         }
         for j, name in enumerate(self.names):
             columns[f"p_{name}"] = self.probs[:, j]
-        why = reasons(self.errors, self.finish_reasons)
-        columns |= in_pandas({**self.further(), "error": why}, KINDS)
-        return with_index(pd.DataFrame(columns), self.index_of_prompts)
+        return self._frame({**columns, **self.further()})
 
-    def __repr__(self) -> str:
-        n_failed = sum(error is not None for error in self.errors)
-        return (
-            f"<ClassifyResults: {len(self)} prompts, {len(self.names)} labels, "
-            f"{n_failed} failed>"
-        )
+    @property
+    def _size(self) -> str:
+        return f"{super()._size}, {count_of(len(self.names), 'label')}"
 
 
 def softmax(scores: Floats) -> Floats:

@@ -8,19 +8,28 @@ from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, NamedTuple
 
+from llamaherd.calls.asks.answers import seeded
+from llamaherd.calls.asks.choices import add_path
 from llamaherd.calls.asks.options import ClassifyOptions
-from llamaherd.calls.asks.requests import parsing, tokens_or_problem, too_long_for
-from llamaherd.calls.asks.thoughts import BehindThoughts
+from llamaherd.calls.asks.requests import (
+    parsing,
+    samples_of,
+    tokens_or_problem,
+    too_long_for,
+)
 from llamaherd.calls.chat.chat import answer_space
 from llamaherd.engine.core.argument import Argument
 from llamaherd.engine.core.errors import Failure, TokenizeError
 from llamaherd.engine.core.phrases import count_of
-from llamaherd.engine.core.request import Request, TokenTree, check_wanted
-from llamaherd.engine.model.tokens import Joiner
+from llamaherd.engine.core.request import Request, TokenTree
+from llamaherd.engine.core.sampling import SamplingParams
+from llamaherd.engine.model.tokens import Joiner, detokenize
+from llamaherd.engine.native.shim import derive_seed
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from llamaherd.calls.asks.choices import Nodes
     from llamaherd.calls.asks.options import ScoreOptions, Space
     from llamaherd.calls.asks.rendering import Rendered
     from llamaherd.engine.core.argument import Name
@@ -36,27 +45,18 @@ _LEAST_REST = 1e-7
 
 
 class Continuations:
-    """Continuations of a prompt, each of at least one token, as a tree."""
+    """Continuations of a prompt, each of at least one token, as a tree.
+
+    Attributes:
+        paths: Nodes of each continuation.
+    """
 
     def __init__(self, continuations: Sequence[array[int]]) -> None:
-        self._nodes: dict[tuple[int, int], int] = {}  # by parent and token
+        self._nodes: Nodes = {}
+        self.paths = [add_path(self._nodes, tokens) for tokens in continuations]
         self._children: dict[int, list[int]] = {}
-        self._paths: list[list[int]] = []
-        for tokens in continuations:
-            check_wanted()
-            at = -1
-            path = []
-            for token in tokens:
-                at = self._child(at, token)
-                path.append(at)
-            self._paths.append(path)
-
-    def _child(self, parent: int, token: int) -> int:
-        node = self._nodes.get((parent, token))
-        if node is None:
-            node = self._nodes[parent, token] = len(self._nodes)
+        for (parent, _), node in self._nodes.items():
             self._children.setdefault(parent, []).append(node)
-        return node
 
     @cached_property
     def tree(self) -> TokenTree:
@@ -64,7 +64,7 @@ class Continuations:
         return TokenTree(
             tokens=array("i", [token for _, token in self._nodes]),
             parents=array("i", [parent for parent, _ in self._nodes]),
-            depth=max(map(len, self._paths)),
+            depth=max(map(len, self.paths)),
         )
 
     @property
@@ -78,19 +78,15 @@ class Continuations:
     def equal(self) -> tuple[int, int] | None:
         """Return the first two continuations with the same tokens; None if all differ."""
         first: dict[int, int] = {}
-        for i, path in enumerate(self._paths):
+        for i, path in enumerate(self.paths):
             j = first.setdefault(path[-1], i)
             if j != i:
                 return j, i
         return None
 
-    def nodes(self, i: int) -> list[int]:
-        """Return the nodes of continuation i."""
-        return self._paths[i]
-
     def token_logprobs(self, i: int, scores: Sequence[float]) -> list[float]:
         """Return the log-probabilities of the tokens of continuation i."""
-        return [scores[node] for node in self._paths[i]]
+        return [scores[node] for node in self.paths[i]]
 
     def logprob(self, i: int, scores: Sequence[float]) -> float:
         """Return log P(continuation i is generated and ends there), see `_LEAST_REST`."""
@@ -98,7 +94,7 @@ class Continuations:
 
     def _end_logprob(self, i: int, scores: Sequence[float]) -> float:
         """Return the log-probability that no longer continuation follows."""
-        longer = self._children.get(self._paths[i][-1])
+        longer = self._children.get(self.paths[i][-1])
         if longer is None:
             return 0.0
         rest = 1.0 - math.fsum(math.exp(scores[node]) for node in longer)
@@ -286,7 +282,7 @@ class ScoredPrompts:
                 if row.tree is None or logprobs is None or top is None or ranks is None:
                     scores[i] = result
                     continue
-                nodes = row.tree.nodes(j)
+                nodes = row.tree.paths[j]
                 scores[i] = PromptScores(
                     tokens=list(self._prompts[i]),
                     logprobs=[logprobs[node] for node in nodes[:-1]],
@@ -310,3 +306,63 @@ def _shared(
     if row.tree is not None:
         return row
     return row._replace(request=replace(row.request, tokens=prompts[0]))
+
+
+# ---- thoughts before scores
+
+_ONE = SamplingParams()  # a single thought uses the most likely tokens
+# Settings for several thoughts, as recommended by authors of thinking models.
+_SEVERAL = SamplingParams(temperature=0.6, top_p=0.95)
+
+
+def with_thoughts(
+    requests: Sequence[Request], n: int, seed: int, places: Sequence[int] | None = None
+) -> list[Request]:
+    """Return a request for each of n thoughts of each prompt; a single one is greedy."""
+    if n == 1:
+        return list(requests)
+    at = places or range(len(requests))
+    return [
+        sample
+        for place, request in zip(at, requests, strict=True)
+        for sample in samples_of(seeded(request, derive_seed(seed, place)), n)
+    ]
+
+
+class BehindThoughts:
+    """Tokens of continuations after thoughts."""
+
+    def __init__(self, model: Model, n: int = 1) -> None:
+        self._model = model
+        self._sampling = _ONE if n == 1 else _SEVERAL
+        self._joiner = Joiner(model, True)
+        self._known: dict[object, tuple[ThoughtStage, list[array[int]]]] = {}
+
+    def join(
+        self, stage: ThoughtStage, texts: Sequence[str]
+    ) -> tuple[ThoughtStage, list[array[int]]]:
+        """Tokenize continuations with the end of a thought; move shared tokens."""
+        key = (stage, tuple(texts))
+        if key not in self._known:
+            joined, continuations = self._joined(stage, texts)
+            self._known[key] = replace(joined, sampling=self._sampling), continuations
+        return self._known[key]
+
+    def _joined(
+        self, stage: ThoughtStage, texts: Sequence[str]
+    ) -> tuple[ThoughtStage, list[array[int]]]:
+        tail = array("i", (*stage.end, *stage.after))
+        text = detokenize(self._model, tail, unparse_special=True)
+        tokens = self._joiner.prompt("thinking", text)
+        joined = self._joiner.join(text, tokens, texts)
+        n_moved = len(tokens) - len(joined.prompt)
+        moved = tuple(tokens[len(joined.prompt) :])
+        # Only tokens after the end marker may be moved into a continuation.
+        parts = [
+            (part[: len(part) - n_moved], part[len(part) - n_moved :])
+            for part in (stage.after, stage.closing)
+        ]
+        if n_moved > len(stage.after) or any(end != moved for _, end in parts):
+            return stage, self._joiner.join(tail, tail, texts).continuations
+        (after, _), (closing, _) = parts
+        return replace(stage, after=after, closing=closing), joined.continuations

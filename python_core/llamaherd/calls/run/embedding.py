@@ -29,8 +29,16 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from llamaherd.calls.asks.texts import Text
     from llamaherd.engine.model.model import Model
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Text:
+    """A text to embed, with special tokens; with a problem, it is not computed."""
+
+    tokens: array[int]
+    problem: str = ""
+    is_cut: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

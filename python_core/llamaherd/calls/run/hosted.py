@@ -108,15 +108,6 @@ class LoopCall(Protocol):
         ...
 
 
-class Scored(Protocol):
-    """Protocol of the results of a scoring call."""
-
-    @property
-    def errors(self) -> list[str | None]:
-        """Reason why each prompt failed; None for the others."""
-        ...
-
-
 class HostedCall(Generic[_T]):
     """A call and the host that it runs on: the work of a `Job`.
 

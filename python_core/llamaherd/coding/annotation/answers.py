@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from llamaherd.calls.asks.thoughts import joined_thoughts, thought_of
+from llamaherd.calls.asks.scores import joined_thoughts, thought_of
 from llamaherd.calls.run.call import added
 from llamaherd.calls.structured.quotable import Quoted, shifted
 from llamaherd.coding.annotation.spans import SPANS
@@ -23,8 +23,7 @@ if TYPE_CHECKING:
 
     from llamaherd.calls.asks.annotate_options import Split
     from llamaherd.calls.asks.calibration import Floats
-    from llamaherd.calls.asks.scores import ClassifyResults
-    from llamaherd.calls.asks.thoughts import Thought
+    from llamaherd.calls.asks.scores import ClassifyResults, Thought
     from llamaherd.coding.annotation.codebook import Codebook
     from llamaherd.coding.annotation.settings import Settings
     from llamaherd.coding.annotation.texts import Integers

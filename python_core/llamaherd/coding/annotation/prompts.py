@@ -7,11 +7,10 @@ from typing import TYPE_CHECKING
 
 from llamaherd.calls.asks.options import PromptOptions
 from llamaherd.calls.asks.rendering import rendered_prompts
-from llamaherd.calls.chat.conversations import Refused
 from llamaherd.calls.structured.prompt import schema_prompt
 from llamaherd.coding.annotation.codebook import checked_codebook, shown_label
 from llamaherd.engine.core import checks
-from llamaherd.engine.core.errors import ArgumentError, ChatTemplateError
+from llamaherd.engine.core.errors import ArgumentError
 from llamaherd.engine.core.request import n_common
 from llamaherd.engine.core.words import setting
 from llamaherd.engine.model.model import as_model
@@ -225,9 +224,5 @@ def prompt_preview(
 
 def _rendered(model: Model, texts: Sequence[str], options: PromptOptions) -> list[str]:
     """Return prompts as the model reads them."""
-    held = [True] * len(texts)
-    prompts = rendered_prompts(model, texts, options, held, is_silent=True)
-    for rendered in prompts:
-        if isinstance(rendered.prompt, Refused):
-            raise ChatTemplateError(rendered.prompt.reason)
-    return [str(rendered.prompt) for rendered in prompts]
+    prompts = rendered_prompts(model, texts, options, is_constrained=True, is_silent=True)
+    return [prompt.text for prompt in prompts]

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from llamaherd.calls.asks.annotate_options import AnnotateOptions
 from llamaherd.calls.asks.keywords import CodingSettings
-from llamaherd.calls.asks.options import THINKING
-from llamaherd.calls.asks.thoughts import check_n_thoughts
+from llamaherd.calls.asks.options import THINKING, check_n_thoughts
 from llamaherd.calls.chat.chat import template_date
 from llamaherd.calls.run.host import Host
 from llamaherd.calls.structured.quotable import QuoteRule

@@ -34,7 +34,7 @@ from llamaherd import _r
 from llamaherd._r import files, hosts
 from llamaherd._r.boundary import boundary
 from llamaherd.calls.asks.continuations import Continuation
-from llamaherd.calls.asks.thoughts import Thought
+from llamaherd.calls.asks.scores import Thought
 from llamaherd.calls.run.embedding import Embeddings, EmbedStats
 from llamaherd.coding.annotation.columns import types_of
 from llamaherd.coding.annotation.settings import checked_settings
