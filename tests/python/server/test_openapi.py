@@ -241,6 +241,9 @@ def test_what_a_schema_does_not_allow_is_refused_by_its_place(
             error = got["error"]
             assert error["param"] in (name, f"{name}{place}"), (value, got)
             assert f"{name}{place}" in error["message"], (value, got)
+            is_unknown = place.endswith(".zqx")
+            code = "unsupported_parameter" if is_unknown else "invalid_value"
+            assert error["code"] == code, (value, got)
             n += 1
     assert n > 2
 
