@@ -42,7 +42,8 @@ def test_a_batch_from_its_file_to_its_answers(
     sdk: openai.OpenAI, fake: FakeContext
 ) -> None:
     content = jsonl([*(entry(i) for i in range(5)), entry(5, prompt="")])
-    batch = wait_for_end(sdk, begun(sdk, content, metadata={"who": "me"}))
+    metadata: Any = {"who": "me", "why": None}  # null counts as missing
+    batch = wait_for_end(sdk, begun(sdk, content, metadata=metadata))
     assert (batch.status, batch.metadata) == ("completed", {"who": "me"})
     counts = batch.request_counts
     assert (counts.total, counts.completed, counts.failed) == (6, 5, 1)

@@ -208,6 +208,7 @@ class BatchPages:
         endpoint: str = checks.choice("endpoint", fields["endpoint"], endpoints)
         window = fields["completion_window"]
         window_s = _seconds(window)
+        metadata = fields.get("metadata", {})
         expiry = fields.get("output_expires_after")
         if self._service.n_active >= _MOST_ACTIVE:
             text = f"{_MOST_ACTIVE} batches wait already"
@@ -226,7 +227,7 @@ class BatchPages:
                 created=store.now,
                 expires=store.now + window_s,
                 window=window,
-                metadata=fields.get("metadata", {}),
+                metadata={n: text for n, text in metadata.items() if text is not None},
                 keep_s=None if expiry is None else expiry["seconds"],
             )
             store.save(batch)
