@@ -7,6 +7,12 @@ from typing import Any
 import numpy as np
 
 
+def value(status: dict[str, Any]) -> Any:
+    """Return the value of a call that succeeded."""
+    assert status["ok"], status
+    return status["value"]
+
+
 def plain(part: Any) -> Any:
     """Return dicts of columns and of named parts, lists, and values.
 

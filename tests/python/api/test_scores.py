@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from llamaherd import _r
 from llamaherd.calls.journal.journal import Journal
-from plain_forms import plain
+from plain_forms import plain, value
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -552,17 +552,13 @@ def test_wrong_numbers_of_logprobs_are_named(
 def test_r_gets_columns(context: lh.Context) -> None:
     options = {"parse_special": "auto", "on_error": "continue"}
 
-    def value(status: dict[str, object]) -> dict[str, object]:
-        assert status["ok"], status
-        return plain(status["value"])
-
     def started(
         task: str, texts: list[object], arguments: dict[str, object]
     ) -> dict[str, object]:
         return _r.model_start(task, context, texts, {**options, **arguments})
 
     def result(status: dict[str, object]) -> dict[str, object]:
-        return value(_r.job_result(value(status)["job"]))
+        return plain(value(_r.job_result(value(status)["job"])))
 
     prompts = [PROMPTS[0], None, PROMPTS[1]]
     labels = {
@@ -585,12 +581,13 @@ def test_r_gets_columns(context: lh.Context) -> None:
     refused = started("classify", prompts, {**labels, "labels": ["good", "good"]})
     assert "twice" in refused["message"]
     rows = list(map(list, zip(columns["p_plus"], columns["p_minus"], strict=True)))
-    stored = value(_r.calibration_fit(rows, ["plus", "minus"], "batch"))["json"]
-    applied = value(_r.calibration_apply(stored, rows, ["plus", "minus"]))
+    fitted = plain(value(_r.calibration_fit(rows, ["plus", "minus"], "batch")))
+    status = _r.calibration_apply(fitted["json"], rows, ["plus", "minus"])
+    applied = plain(value(status))
     assert applied["label"][1] is None
     sums = np.array([applied["p_plus"], applied["p_minus"]])[:, ::2].sum(axis=0)
     assert sums == pytest.approx(1)
-    assert value(_r.calibration_fit(rows, [], "batch"))["names"] is None
+    assert plain(value(_r.calibration_fit(rows, [], "batch")))["names"] is None
     assert "no row" in _r.calibration_fit([], ["a"], "batch")["message"]
     scored = {"continuations": [[" a", " b c"], [" a"], [" a"]], "space": "auto"}
     columns = result(started("score", prompts, scored))

@@ -24,6 +24,7 @@ from llamaherd.engine.hub import download
 from llamaherd.engine.native.embedder import NativeEmbedder
 from llamaherd.engine.native.engine import NativeEngine
 from llamaherd.optimize.requantize import Requantized
+from plain_forms import value
 from waiting import wait_until
 
 if TYPE_CHECKING:
@@ -115,11 +116,6 @@ class Starter:
 
     def cluster(self) -> lh.Job[Any]:
         return value(_r.cluster_start(self._model, "local", {}))["job"]
-
-
-def value(status: dict[str, Any]) -> Any:
-    assert status["ok"], status
-    return status["value"]
 
 
 class FakeCluster:

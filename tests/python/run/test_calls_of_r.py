@@ -17,7 +17,7 @@ from llamaherd._r.boundary import clean, form_of
 from llamaherd.engine.core.keeping import keep
 from llamaherd.engine.core.outcome import TextPiece
 from llamaherd.engine.core.stats import Progress
-from plain_forms import plain
+from plain_forms import plain, value
 from waiting import wait_until
 
 if TYPE_CHECKING:
@@ -31,11 +31,6 @@ FRAME = {".class": "frame", "content": {"text": TEXTS}}
 
 def book_of_r(book: lh.Codebook = BOOK) -> dict[str, str]:
     return {".class": "codebook", "content": json.dumps(book.to_dict())}
-
-
-def value(status: dict[str, Any]) -> Any:
-    assert status["ok"], status
-    return status["value"]
 
 
 def started(name: str, **arguments: Any) -> lh.Job[Any]:
