@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from jsonschema import validators
-from llamaherd.calls.structured import work
+from llamaherd.calls.structured import keywords
 from llamaherd.calls.structured.check import (
     MOST_SHOWN,
     check_schema,
@@ -240,8 +240,8 @@ def test_values_are_compared_in_time_that_grows_with_their_size(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     counted = []
-    count = work.count
-    monkeypatch.setattr(work, "count", lambda n: (counted.append(n), count(n)))
+    count = keywords.count
+    monkeypatch.setattr(keywords, "count", lambda n: (counted.append(n), count(n)))
     mixed = [i if i % 2 else str(i) for i in range(5000)]  # cannot be sorted
     unique = shape_of({"type": "array", "uniqueItems": True})
     assert unique.read(json.dumps(mixed)) == mixed

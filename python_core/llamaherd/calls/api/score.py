@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from llamaherd.calls.run.hosted import HostedCall
     from llamaherd.calls.run.job import Job
     from llamaherd.engine.core.argument import Name
-    from llamaherd.engine.core.results import Results
+    from llamaherd.engine.core.results import Result, Results
     from llamaherd.engine.core.stats import ProgressOption
     from llamaherd.engine.model.tokens import Prompt
 
@@ -127,24 +127,20 @@ def _score_results(
     *,
     thinks: bool = False,
 ) -> ScoreResults:
-    scored: list[list[Continuation] | None] = []
-    for result, prompt, own_texts in zip(results, prompts, texts, strict=True):
+    def scored(
+        prompt: ScoredPrompt, result: Result, own_texts: Sequence[str]
+    ) -> list[Continuation] | None:
         rows = prompt.token_logprobs(result)
         if rows is None:
-            scored.append(None)
-            continue
-        scored.append(
-            [
-                Continuation(
-                    text=text, tokens=tokens.tolist(), token_logprobs=np.array(row)
-                )
-                for text, tokens, row in zip(
-                    own_texts, prompt.continuations, rows, strict=True
-                )
-            ]
-        )
+            return None
+        parts = zip(own_texts, prompt.continuations, rows, strict=True)
+        return [
+            Continuation(text=text, tokens=tokens.tolist(), token_logprobs=np.array(row))
+            for text, tokens, row in parts
+        ]
+
     return ScoreResults(
-        continuations=scored,
+        continuations=list(map(scored, prompts, results, texts)),
         n_given=[len(group) for group in texts],
         errors=results.errors,
         finish_reasons=results.finish_reasons,

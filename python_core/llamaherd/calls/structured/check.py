@@ -8,34 +8,26 @@ and of files know no Python, so reasons are made here from the parts of an error
 from __future__ import annotations
 
 import json
-import math
 from contextlib import suppress
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
-from llamaherd.calls.structured.enforce import SchemaError, decimal
+from llamaherd.calls.structured.enforce import SchemaError
+from llamaherd.calls.structured.keywords import (
+    StepBudget,
+    TooMuchWorkError,
+    with_own_keywords,
+)
 from llamaherd.calls.structured.patterns import (
     can_be_checked,
-    finds,
     format_checker,
     is_quick,
     pattern_checker,
 )
 from llamaherd.calls.structured.subschemas import referred, subschemas
-from llamaherd.calls.structured.work import (
-    StepBudget,
-    TooMuchWorkError,
-    check_const,
-    check_unique_items,
-    count_calls,
-    count_search,
-    counted,
-    enum_check,
-    violated,
-)
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Mapping
 
     from jsonschema.exceptions import ValidationError
     from jsonschema.protocols import Validator
@@ -162,9 +154,6 @@ _SPECIAL: dict[str, Callable[[ValidationError], str]] = {
 }
 
 
-if TYPE_CHECKING:
-    Keyword = Callable[[Any, Any, Any, Any], Iterator[Any] | None]
-
 _MAX_SHOWN = 300  # maximum length of a reason in characters
 
 
@@ -261,80 +250,5 @@ def _validator(text: str) -> Validator:
         raise SchemaError("is nested too deep", argument="schema") from None
     for subschema in subschemas(schema):
         subschema.pop("$schema", None)  # this would select the keywords of jsonschema
-    keywords: dict[str, Keyword] = {
-        **kind.VALIDATORS,
-        "pattern": check_pattern,
-        "patternProperties": check_pattern_properties,
-        "additionalProperties": check_additional_properties,
-        "enum": enum_check(),
-        "const": check_const,
-        "uniqueItems": check_unique_items,
-        "multipleOf": check_multiple_of,
-    }
-    known = {
-        key: counted(keywords[key]) for key in keywords.keys() & kind.VALIDATORS.keys()
-    }
-    kind = validators.extend(kind, known)
-    count_calls(kind)
+    kind = with_own_keywords(kind)
     return kind(schema, registry=EMPTY_REGISTRY, format_checker=format_checker())
-
-
-# ---- keywords, with the signature of jsonschema ----------------------------------------
-
-
-def check_pattern(
-    _validator: object, pattern: str, instance: object, _schema: object
-) -> Iterator[Any]:
-    """Check `pattern`."""
-    if isinstance(instance, str) and not _finds(pattern, instance):
-        yield violated()
-
-
-def check_pattern_properties(
-    validator: Any,  # noqa: ANN401 - a class that jsonschema makes
-    patterns: dict[str, object],
-    instance: object,
-    _schema: object,
-) -> Iterator[Any]:
-    """Check `patternProperties`."""
-    if not isinstance(instance, dict):
-        return
-    for pattern, inner in patterns.items():
-        for key, value in instance.items():
-            if _finds(pattern, key):
-                yield from validator.descend(value, inner, path=key, schema_path=pattern)
-
-
-def check_additional_properties(
-    validator: Any,  # noqa: ANN401 - a class that jsonschema makes
-    inner: object,
-    instance: object,
-    schema: dict[str, Any],
-) -> Iterator[Any]:
-    """Check `additionalProperties`."""
-    if not isinstance(instance, dict):
-        return
-    named = schema.get("properties", {})
-    patterns = schema.get("patternProperties", {})
-    for key, value in instance.items():
-        if key in named or any(_finds(pattern, key) for pattern in patterns):
-            continue
-        if inner is False:
-            yield violated(instance=key)
-        elif isinstance(inner, dict):
-            yield from validator.descend(value, inner, path=key)
-
-
-def check_multiple_of(
-    _validator: object, divisor: float, instance: object, _schema: object
-) -> Iterator[Any]:
-    """Check `multipleOf` of decimal numbers: 1.1 is a multiple of 0.1."""
-    if isinstance(instance, bool) or not isinstance(instance, (int, float)):
-        return
-    if not math.isfinite(instance) or decimal(instance) % decimal(divisor) != 0:
-        yield violated()
-
-
-def _finds(pattern: str, text: str) -> bool:
-    count_search(text)
-    return finds(pattern, text)

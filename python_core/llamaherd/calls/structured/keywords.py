@@ -1,4 +1,4 @@
-"""Budget for the check of an answer, in steps.
+"""Keywords of JSON Schema as this package checks them, within a budget of steps.
 
 jsonschema visits a part of a schema once for each path to the part, so the check of a
 schema of some hundred bytes can take hours. The budget counts the visits of all
@@ -7,10 +7,12 @@ keywords and the values that each compares, and thus limits every check.
 
 from __future__ import annotations
 
+import math
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any
 
 from llamaherd.calls.structured.enforce import decimal
+from llamaherd.calls.structured.patterns import finds
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -82,11 +84,6 @@ def count(n_steps: int) -> None:
         work.spend(n_steps)
 
 
-def count_search(text: str) -> None:
-    """Spend the steps of a search for a pattern, see `count`."""
-    count(_SEARCH + len(text))
-
-
 def _count_visit(keyword_value: object, instance: object) -> None:
     work = _current.get()
     if work is None:
@@ -96,7 +93,40 @@ def _count_visit(keyword_value: object, instance: object) -> None:
     work.spend(_VISIT + n_parts + size // _SHARE)
 
 
-def counted(keyword: Keyword) -> Keyword:
+# ---- the class of validators
+
+
+def with_own_keywords(kind: Any) -> Any:  # noqa: ANN401 - a class that jsonschema makes
+    """Return a class of validators with the keywords of this file, and counted steps."""
+    from jsonschema import validators  # noqa: PLC0415 - slow to import
+
+    keywords: dict[str, Keyword] = {
+        **kind.VALIDATORS,
+        "pattern": _check_pattern,
+        "patternProperties": _check_pattern_properties,
+        "additionalProperties": _check_additional_properties,
+        "enum": _enum_check(),
+        "const": _check_const,
+        "uniqueItems": _check_unique_items,
+        "multipleOf": _check_multiple_of,
+    }
+    known = {key: _counted(keywords[key]) for key in kind.VALIDATORS}
+    extended: Any = validators.extend(kind, known)
+    is_type, descend = extended.is_type, extended.descend
+
+    def counted_is_type(self: object, instance: object, type: str) -> object:  # noqa: A002
+        count(_ASKED)
+        return is_type(self, instance, type)
+
+    def counted_descend(self: object, *args: object, **more: object) -> object:
+        count(_DESCENT)
+        return descend(self, *args, **more)
+
+    extended.is_type, extended.descend = counted_is_type, counted_descend
+    return extended
+
+
+def _counted(keyword: Keyword) -> Keyword:
     """Wrap a keyword of jsonschema to count its calls."""
 
     def check(
@@ -108,25 +138,10 @@ def counted(keyword: Keyword) -> Keyword:
     return check
 
 
-def count_calls(kind: Any) -> None:  # noqa: ANN401 - a class that jsonschema makes
-    """Change a validator class so that it also counts type checks and descents."""
-    is_type, descend = kind.is_type, kind.descend
-
-    def counted_is_type(self: object, instance: object, type: str) -> object:  # noqa: A002
-        count(_ASKED)
-        return is_type(self, instance, type)
-
-    def counted_descend(self: object, *args: object, **more: object) -> object:
-        count(_DESCENT)
-        return descend(self, *args, **more)
-
-    kind.is_type, kind.descend = counted_is_type, counted_descend
+# ---- keywords, with the signature of jsonschema
 
 
-# ---- keywords that compare whole values ------------------------------------------------
-
-
-def enum_check() -> Keyword:
+def _enum_check() -> Keyword:
     """Return a check of `enum` for one validator; the values are prepared only once."""
     keys: dict[int, frozenset[object]] = {}
 
@@ -136,27 +151,27 @@ def enum_check() -> Keyword:
         if id(values) not in keys:
             keys[id(values)] = frozenset(map(_key, values))
         if _key(instance) not in keys[id(values)]:
-            yield violated()
+            yield _violated()
 
     return check
 
 
-def check_const(
+def _check_const(
     _validator: object, value: object, instance: object, _schema: object
 ) -> Iterator[Any]:
     """Check `const`."""
     if _key(instance) != _key(value):
-        yield violated()
+        yield _violated()
 
 
-def check_unique_items(
+def _check_unique_items(
     _validator: object, is_wanted: object, instance: object, _schema: object
 ) -> Iterator[Any]:
     """Check `uniqueItems`."""
     if not is_wanted or not isinstance(instance, list):
         return
     if len(set(map(_key, instance))) < len(instance):
-        yield violated()
+        yield _violated()
 
 
 def _key(value: object) -> object:
@@ -174,7 +189,65 @@ def _key(value: object) -> object:
     return ("bool", value) if isinstance(value, bool) else value
 
 
-def violated(**more: object) -> Any:  # noqa: ANN401 - slow to import
+def _check_pattern(
+    _validator: object, pattern: str, instance: object, _schema: object
+) -> Iterator[Any]:
+    """Check `pattern`."""
+    if isinstance(instance, str) and not _finds(pattern, instance):
+        yield _violated()
+
+
+def _check_pattern_properties(
+    validator: Any,  # noqa: ANN401 - a class that jsonschema makes
+    patterns: dict[str, object],
+    instance: object,
+    _schema: object,
+) -> Iterator[Any]:
+    """Check `patternProperties`."""
+    if not isinstance(instance, dict):
+        return
+    for pattern, inner in patterns.items():
+        for key, value in instance.items():
+            if _finds(pattern, key):
+                yield from validator.descend(value, inner, path=key, schema_path=pattern)
+
+
+def _check_additional_properties(
+    validator: Any,  # noqa: ANN401 - a class that jsonschema makes
+    inner: object,
+    instance: object,
+    schema: dict[str, Any],
+) -> Iterator[Any]:
+    """Check `additionalProperties`."""
+    if not isinstance(instance, dict):
+        return
+    named = schema.get("properties", {})
+    patterns = schema.get("patternProperties", {})
+    for key, value in instance.items():
+        if key in named or any(_finds(pattern, key) for pattern in patterns):
+            continue
+        if inner is False:
+            yield _violated(instance=key)
+        elif isinstance(inner, dict):
+            yield from validator.descend(value, inner, path=key)
+
+
+def _check_multiple_of(
+    _validator: object, divisor: float, instance: object, _schema: object
+) -> Iterator[Any]:
+    """Check `multipleOf` of decimal numbers: 1.1 is a multiple of 0.1."""
+    if isinstance(instance, bool) or not isinstance(instance, (int, float)):
+        return
+    if not math.isfinite(instance) or decimal(instance) % decimal(divisor) != 0:
+        yield _violated()
+
+
+def _finds(pattern: str, text: str) -> bool:
+    count(_SEARCH + len(text))
+    return finds(pattern, text)
+
+
+def _violated(**more: object) -> Any:  # noqa: ANN401 - slow to import
     """Return the violation of a keyword; jsonschema adds its fields, except `more`."""
     from jsonschema.exceptions import ValidationError  # noqa: PLC0415
 
