@@ -223,7 +223,6 @@ def do_run(
             run.whole(meter, block)
         else:
             run.shard(shard, model, meter, block)
-        source.check_unchanged()
         return Outcome(
             n_rows=meter.n_done,
             n_failed=meter.n_failed,
@@ -326,6 +325,7 @@ class _Run:
                     values = self._answered(positions, block.rows, meter, store)
                     writer.write(block, list(zip(*values, strict=True)))
                     n_written += len(block.rows)
+                self.source.check_unchanged()  # before the output is complete
         except KeyboardInterrupt as error:
             vars(error)["n_written"] = n_written
             raise
@@ -350,6 +350,7 @@ class _Run:
             if len(pending) >= size or is_last:
                 self._answered(list(pending), list(pending.values()), meter, store)
                 pending = {}
+        self.source.check_unchanged()
         if store.n_rows != n_own:
             raise JournalError(
                 f"journal: {str(store.path)!r} was removed during the run, and contains "

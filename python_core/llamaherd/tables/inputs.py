@@ -47,7 +47,11 @@ class Input:
 
     def check_unchanged(self) -> None:
         """Check that the file has not changed since it was scanned."""
-        if _state_of(self._file) != self._state:
+        try:
+            state = _state_of(self._file)
+        except FileNotFoundError:
+            return  # removed; its rows were read from the open file
+        if state != self._state:
             raise ArgumentError(
                 "was changed while it was read: start the run again",
                 argument="input",

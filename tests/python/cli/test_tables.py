@@ -290,6 +290,7 @@ def test_what_fails_while_at_it_is_status_1(
 
     monkeypatch.setattr("llamaherd.tables.inputs.Input.check_unchanged", changed)
     cli(f"{RUN} -o out.csv", status=1, told="was changed while")
+    assert not Path("out.csv").exists()
 
 
 def test_a_journal_on_a_network_drive(
