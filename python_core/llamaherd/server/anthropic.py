@@ -11,6 +11,8 @@ import secrets
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from llamaherd.calls.chat.chat import chat_renderer
+from llamaherd.calls.chat.thinking_format import format_of
 from llamaherd.server import schemas
 from llamaherd.server.answers import FormWriter, ServedAnswer
 from llamaherd.server.chats import content_text, joined_text
@@ -111,6 +113,13 @@ _UNUSED = {
     "inference_geo": UnusedField(TEXT, None),
     "mcp_servers": UnusedField(LIST, ([],), "this server calls no functions itself"),
     "speed": UnusedField(TEXT, ("standard",)),
+    # By these details Anthropic's clients send the whole conversation instead.
+    "thread": UnusedField(
+        OBJECT,
+        (),
+        "this server stores no conversations: send all messages",
+        {"error_code": "thread_unsupported_request", "unsupported": ["thread"]},
+    ),
     "user_profile_id": UnusedField(TEXT, None),
     "workspace_id": UnusedField(TEXT, None),
 }
@@ -155,6 +164,8 @@ def _block_of(where: str, block: dict[str, Any]) -> dict[str, Any]:
 
 def _of_user(where: str, blocks: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     """Return the messages of a user: results of functions, and texts between them."""
+    if not blocks:
+        return [{"role": "user", "content": ""}]
     messages: list[dict[str, Any]] = []
     for i, block in enumerate(blocks):
         name = f"{where}[{i}]"
@@ -381,8 +392,10 @@ class Messages(RewrittenChat):
             named = {"type": "function", "function": {"name": name}}
             chat["tool_choice"] = named if is_named else _CHOICES[choice["type"]]
         if "thinking" in request:
-            thinking = {k: v for k, v in request["thinking"].items() if k != "display"}
-            chat["thinking"] = {**thinking, "type": _THINKING[thinking["type"]]}
+            thinking = request["thinking"]
+            settings = {k: v for k, v in thinking.items() if k != "display"}
+            if thinking["type"] != "adaptive" or self._has_thoughts():
+                chat["thinking"] = {**settings, "type": _THINKING[thinking["type"]]}
         config = request.get("output_config", {})
         if config.get("effort") is not None:
             chat["reasoning_effort"] = config["effort"]
@@ -390,3 +403,8 @@ class Messages(RewrittenChat):
             schema = config["format"].get("schema")
             chat["response_format"] = {"type": "json_schema", "schema": schema}
         return chat
+
+    def _has_thoughts(self) -> bool:
+        """Whether the chat template has markers of thoughts."""
+        renderer = chat_renderer(self._model, template=self._settings.template)
+        return format_of(renderer) is not None

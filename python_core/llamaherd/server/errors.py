@@ -69,25 +69,27 @@ class ApiError(Exception):
         param: str | None = None,
         code: str | None = None,
         headers: tuple[tuple[str, str], ...] = (),
+        details: Mapping[str, object] | None = None,
     ) -> None:
         super().__init__(message)
         self.status = status
         self.headers = headers
         self.param = param
         self.code = code
+        self.details = details  # what Anthropic's clients read to go on
 
     @property
     def body(self) -> dict[str, object]:
         """Body of the response."""
-        return {
-            "type": "error",
-            "error": {
-                "message": str(self),
-                "type": _TYPES.get(self.status, "server_error"),
-                "param": self.param,
-                "code": self.code,
-            },
+        error: dict[str, object] = {
+            "message": str(self),
+            "type": _TYPES.get(self.status, "server_error"),
+            "param": self.param,
+            "code": self.code,
         }
+        if self.details is not None:
+            error["details"] = self.details
+        return {"type": "error", "error": error}
 
 
 def bad_field(name: str, message: str) -> ApiError:

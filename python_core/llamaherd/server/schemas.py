@@ -154,6 +154,7 @@ class UnusedField:
     # Accepted values, null left out; None accepts every value of these types.
     values: tuple[object, ...] | None
     reason: str = ""  # reason why other values are refused; "" for no reason
+    details: Mapping[str, object] | None = None  # of the error, for programs
 
     @property
     def schema(self) -> dict[str, object]:
@@ -174,7 +175,8 @@ class UnusedField:
         if self.values is None or any(_is_same(value, other) for other in self.values):
             return
         text = self._refusal(name, f", not {shown(value)}")
-        raise ApiError(400, text, param=name, code="unsupported_parameter")
+        code = "unsupported_parameter"
+        raise ApiError(400, text, param=name, code=code, details=self.details)
 
     def _refusal(self, name: str, but: str = "") -> str:
         values = [JSON.literal(value) for value in self.values or ()]

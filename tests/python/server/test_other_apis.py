@@ -190,6 +190,27 @@ def test_a_conversation_is_read_as_a_chat(client: Client, fake: FakeContext) -> 
     assert got["content"][0]["text"] == answer(first, 4)
 
 
+def test_clients_go_on_without_a_stored_thread(client: Client) -> None:
+    """The tool runner of Anthropic's client reads these details."""
+    status, got = client.post(PATH, {**ASK, "thread": {"type": "create"}})
+    error = got["error"]
+    assert (status, error["param"], error["code"]) == (
+        *(400, "thread"),
+        "unsupported_parameter",
+    )
+    assert error["details"]["error_code"] == "thread_unsupported_request"
+
+
+def test_a_message_without_blocks_is_an_empty_text(
+    client: Client, fake: FakeContext
+) -> None:
+    for content in ([], ""):
+        body = {**ASK, "messages": [{"role": "user", "content": content}]}
+        assert client.post(PATH, body)[0] == 200
+    first, second = (handle.prompt for handle in fake.handles)
+    assert first == second
+
+
 def test_a_stop_text_ends_a_message(real: Client) -> None:
     body = {**ASK, "max_tokens": 40, "temperature": 0}
     text = real.post(PATH, body)[1]["content"][0]["text"]
@@ -212,6 +233,14 @@ def test_a_thought_is_a_block_before_the_answer(client: Client) -> None:
     assert got["usage"]["output_tokens"] == 6
     off = client.post(PATH, {**ASK, "thinking": {"type": "disabled"}})[1]
     assert [block["type"] for block in off["content"]] == ["text"]
+
+
+def test_a_model_without_thoughts_may_decide_about_them(real: Client) -> None:
+    status, got = real.post(PATH, {**ASK, "thinking": {"type": "adaptive"}})
+    assert status == 200, got
+    assert [block["type"] for block in got["content"]] == ["text"]
+    enabled = {"type": "enabled", "budget_tokens": 2}
+    assert real.post(PATH, {**ASK, "thinking": enabled})[0] == 400
 
 
 def test_an_answer_in_a_form(real: Client) -> None:
