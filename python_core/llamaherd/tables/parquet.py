@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING
 
 from llamaherd.calls.structured.columns import (
@@ -34,6 +35,9 @@ if TYPE_CHECKING:
     from llamaherd.tables.table import Row
 
 
+_PANDAS = b"pandas"  # key of pandas' description in Parquet metadata
+
+
 class ParquetTable:
     """A Parquet file."""
 
@@ -42,7 +46,7 @@ class ParquetTable:
         try:
             with pq.ParquetFile(file) as parquet:
                 self.n_rows = int(parquet.metadata.num_rows)
-                self.schema = parquet.schema_arrow.remove_metadata()
+                self.schema = _with_pandas_only(parquet.schema_arrow)
         except pa.ArrowException as error:
             problem = f"it is not a Parquet file: {_short(error)}"
             raise unusable(problem, code="no_parquet") from None
@@ -102,7 +106,8 @@ class ParquetWriter:
         self._columns = columns
         self._new = new
         fields = [pa.field(n, arrow_type(column)) for n, column in new.items()]
-        self._schema = pa.schema([*schema, *fields], {METADATA_KEY: metadata.encode()})
+        about = {**(schema.metadata or {}), METADATA_KEY: metadata.encode()}
+        self._schema = pa.schema([*schema, *fields], about)
         self._writer = pq.ParquetWriter(file, self._schema, compression="zstd")
 
     def write(self, block: Block, new: Sequence[Sequence[object]]) -> None:
@@ -123,6 +128,21 @@ class ParquetWriter:
     def close(self) -> None:
         """Finish the file."""
         self._writer.close()
+
+
+def _with_pandas_only(schema: pa.Schema) -> pa.Schema:
+    """Return a schema whose only metadata is pandas' description of index and types.
+
+    Beside it pandas reads new columns only if the names of columns are texts.
+    """
+    bare = schema.remove_metadata()
+    about = (schema.metadata or {}).get(_PANDAS, b"")
+    try:
+        (level,) = json.loads(about)["column_indexes"]
+        is_text = level["pandas_type"] in ("unicode", "string")
+    except (TypeError, ValueError, KeyError, RecursionError):
+        return bare
+    return bare.with_metadata({_PANDAS: about}) if is_text else bare
 
 
 def _column(kind: pa.DataType) -> Column:

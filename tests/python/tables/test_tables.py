@@ -6,6 +6,7 @@ import json
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -155,6 +156,37 @@ def test_parquet_keeps_its_types(tmp_path: Path) -> None:
     rows, source = read(path)
     assert [row["kind"] for row in rows] == ["a", "b"]
     assert source.table.columns["n"] == INTEGER
+
+
+@pytest.mark.parametrize(
+    ("names", "is_kept"),
+    [
+        pytest.param(["text", "n"], True, id="texts"),
+        pytest.param([("a", "text"), ("a", "n")], False, id="two levels"),
+        pytest.param([1, 2], False, id="numbers"),
+    ],
+)
+def test_pandas_reads_its_index_and_types_from_the_output(
+    tmp_path: Path, names: list[Any], *, is_kept: bool
+) -> None:
+    frame = pd.DataFrame(
+        {"text": ["good", "bad"], "n": pd.array([1, None], dtype="Int64")},
+        index=pd.Index(["r1", "r2"], name="id"),
+    )
+    frame.columns = pd.Index(names)
+    frame.to_parquet(tmp_path / "in.parquet")
+    spec = RunSpec(
+        input=str(tmp_path / "in.parquet"), output=str(tmp_path / "out.parquet")
+    )
+    with opened(spec) as source, writing(spec, source, {"c": STRING}, "{}") as writer:
+        for block in source.table.blocks(1):
+            writer.write(block, [["x"]])
+    out = pd.read_parquet(spec.output)
+    assert list(out.pop("c")) == ["x", "x"]
+    if is_kept:
+        pd.testing.assert_frame_equal(out, frame)
+    else:
+        assert list(out["id"]) == ["r1", "r2"]
 
 
 def test_parquet_whose_texts_are_damaged_is_refused(tmp_path: Path) -> None:
