@@ -119,6 +119,12 @@ def test_answers_have_codes(context: lh.Context) -> None:
         context, ["a"], schema={"type": "string", "minLength": 50}, max_tokens=1
     )
     assert cut.error_code == "cut_off"
+    one = {"type": "object", "properties": {"a": {"enum": [1]}}, "required": ["a"]}
+    (stopped,) = lh.generate_parallel(
+        context, ["a"], schema=one, stop=["}"], max_tokens=30
+    )
+    assert stopped.error_code == "schema_not_followed"
+    assert "a text of stop ended the answer" in str(stopped.error)
 
 
 def test_an_error_has_the_code_of_its_prompt(context: lh.Context) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -63,9 +64,23 @@ def checked(request: Request, output: Output) -> Answer:
     try:
         return Answer(output, shape.read(output.text))
     except ValueError as error:
-        problem = Failure(str(error), "schema_not_followed")
+        text = str(error)
+        if request.stop and not _is_json(output.text):  # masks allow only JSON
+            text = (
+                f"a text of {name_of('stop')} ended the answer before it was complete "
+                "under the schema"
+            )
+        problem = Failure(text, "schema_not_followed")
         failed = replace(output, finish=Finish.ERROR, message=problem, complete=False)
         return Answer(failed, failure=AnswerError)
+
+
+def _is_json(text: str) -> bool:
+    try:
+        json.loads(text)
+    except (ValueError, RecursionError):
+        return False
+    return True
 
 
 def seeded_thought(thought: ThoughtStage | None, seed: int) -> ThoughtStage | None:
