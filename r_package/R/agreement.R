@@ -91,10 +91,9 @@ agreement <- function(
     known <- if (!isTRUE(gold$design$several)) list(as_py_list(gold$names))
   }
   coders <- coder_columns(codes)
-  scale <- check_scale(scale, coders)
   options <- py_arguments(
     c("level", "n_bootstrap", "seed"),
-    scale = scale,
+    scale = py_value(scale) %||% scale_of(coders),
     levels = check_levels(levels),
     known = c(known, known_levels(coders)),
     weights = if (!is.null(weights)) as_py_list(check_numeric(weights, "weights")),
@@ -193,12 +192,8 @@ warn_invalid_values <- function(n_bad, n) {
   }
 }
 
-check_scale <- function(scale, columns) {
-  if (is.null(scale)) {
-    return(if (any(vapply(columns, is.ordered, logical(1)))) "ordinal" else "nominal")
-  }
-  choices <- c("nominal", "ordinal", "interval", "ratio")
-  check_choice(scale, choices, "scale")
+scale_of <- function(columns) {
+  if (any(vapply(columns, is.ordered, NA))) "ordinal" else "nominal"
 }
 
 # Returns all labels in their order, as a list; NULL means the labels that occur in the codes.

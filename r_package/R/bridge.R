@@ -9,13 +9,14 @@
 # 1.28: its signal handler in Python asks R whether an interrupt is pending, and if R then handles
 # the interrupt, R jumps over Python's stack frames.
 #
-# `warns` is the class of these warnings.
+# `warns` is the class of these warnings; `...` may contain lists of arguments, as `!!!arguments`.
 py_call <- function(fun, ..., warns = "python", error_call = public_frame()) {
   module <- py_module()
   status <- if (l10n_info()[["UTF-8"]]) {
-    call_directly(module, fun, list(...))
+    call_directly(module, fun, rlang::list2(...))
   } else {
-    renamed(call_directly(module, fun, renamed(list(...), native_names)), utf8_names)
+    arguments <- renamed(rlang::list2(...), native_names)
+    renamed(call_directly(module, fun, arguments), utf8_names)
   }
   value_of(status, warns, error_call)
 }

@@ -64,11 +64,9 @@ py_arguments <- function(..., env = rlang::caller_env()) {
   is_name <- !nzchar(rlang::names2(given))
   names <- as.character(unlist(given[is_name]))
   values <- lapply(names, \(name) {
-    if (eval(call("missing", as.name(name)), env)) {
-      formal <- formals(function_of(env))[[name]]
-      if (is.symbol(formal) && !nzchar(formal)) {
-        check_given(arg = name)
-      }
+    is_missing <- eval(call("missing", as.name(name)), env)
+    if (is_missing && rlang::is_missing(formals(function_of(env))[[name]])) {
+      check_given(arg = name)
     }
     read <- readers[[name]] %||% py_value
     read(get(name, env), name)

@@ -61,8 +61,7 @@ connect <- function(
     key <- url$key()
     url <- url$url
   }
-  value <- rlang::exec(
-    "py_call",
+  value <- py_call(
     "engine_connect",
     !!!py_arguments("url", "model", "n_at_once", "retries", "timeout_s"),
     key_variable = key_variable,

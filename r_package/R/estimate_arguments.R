@@ -16,11 +16,7 @@ estimate_inputs <- function(coded, quos, several, prob, predictions, is_stated) 
     if (is_stated || !is.numeric(coded[[label]])) "nominal" else design$scale,
     scale_arg = "outcome"
   )
-  several <- if (is.null(several)) {
-    has_several(coded) || isTRUE(design$several)
-  } else {
-    check_flag(several)
-  }
+  several <- several_labels(several, coded, design)
   probs <- probs_used(coded, label, predictions)
   known <- coded_columns(coded)
   options <- list(
@@ -121,8 +117,13 @@ gold_codes_of <- function(gold, coded) {
   as_codes(gold)
 }
 
-# TRUE if the codebook allows several labels per text.
-has_several <- function(coded) {
-  inherits(coded, "llamaherd_coded") &&
-    identical(attr(coded, "llamaherd")$codebook$type, "multiple")
+# Returns the argument `several`, by default TRUE if the codebook or the sample allows several labels
+# per text.
+several_labels <- function(several, data, design) {
+  if (is.null(several)) {
+    type <- if (inherits(data, "llamaherd_coded")) attr(data, "llamaherd")$codebook$type
+    identical(type, "multiple") || isTRUE(design$several)
+  } else {
+    check_flag(several)
+  }
 }

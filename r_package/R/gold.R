@@ -185,11 +185,7 @@ gold_sample <- function(
   if (is_uncertainty) {
     confidence <- confidence %||% known$margin %||% known$prob
   }
-  several <- if (is.null(several)) {
-    isTRUE(known$several) || isTRUE(after$design$several)
-  } else {
-    check_flag(several)
-  }
+  several <- several_labels(several, data, after$design)
   each <- if (several && is_uncertainty) known$each
   uses <- c(text, label, id, by, each, if (is.character(confidence)) confidence)
   uses <- c(uses, if (is.character(weights)) weights)
@@ -333,7 +329,7 @@ write_gold <- function(
   sample <- gold_for_python(gold)
   flags <- c("blind", "shuffle", "bom", "overwrite", "uncoded", "spreadsheet")
   options <- py_arguments(flags, "path", "delimiter", "coders")
-  rlang::exec("py_call", "write_gold", sample, !!!options)
+  py_call("write_gold", sample, !!!options)
   document_event("write_gold", path = log_path(path), n = length(gold$ids))
   invisible(path)
 }

@@ -16,7 +16,7 @@ run_call <- function(start, make, context, prompts, options, verbosity, progress
     run <- quietly(
       verbosity < 0,
       run_in_slices(
-        rlang::exec("py_call", !!!start, context, prompts$values, options),
+        py_call(start[[1]], !!!start[-1], context, prompts$values, options),
         bar = new_bar(progress),
         made = samples_of
       )

@@ -67,7 +67,7 @@ model_optimize <- function(
     options$text <- paste(check_text(text), collapse = "\n")
   }
   report <- wait_for_result(
-    rlang::exec("py_call", "start_optimize", path, py_path(out), !!!options),
+    py_call("start_optimize", path, py_path(out), !!!options),
     "Interrupted: no file was made.",
     bar = new_bar(progress)
   )

@@ -66,7 +66,7 @@ report <- function(
   }
   options <- py_arguments(if (!is.null(title)) "title", "texts", "n_examples")
   coded <- coded_for_report(x)
-  written <- r_path(rlang::exec("py_call", "report", coded, path, !!!results, !!!options))
+  written <- r_path(py_call("report", coded, path, !!!results, !!!options))
   document_event(
     "report",
     path = log_path(written),
@@ -215,7 +215,7 @@ methods_text <- function(
     check_coded(x)
   }
   results <- parts_for_report(validation, estimates, robustness, evaluation)
-  rlang::exec("py_call", "methods_text", path %||% coded_for_report(x), !!!results)
+  py_call("methods_text", path %||% coded_for_report(x), !!!results)
 }
 
 #' @export

@@ -85,7 +85,7 @@ server_start <- function(
     })
   )
   # The start may take minutes, for example to download a model.
-  run <- run_in_slices(rlang::exec("remote_call", "remote_start", !!!arguments))
+  run <- run_in_slices(remote_call("remote_start", !!!arguments))
   server <- if (!is.null(run$value)) new_server(run$value)
   if (run$interrupted) {
     message <- if (is.null(server)) {

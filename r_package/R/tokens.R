@@ -39,8 +39,7 @@ tokenize <- function(model, text, add_special = TRUE, parse_special = FALSE) {
   }
   there <- !is.na(texts)
   options <- py_arguments("add_special", "parse_special")
-  value <- rlang::exec(
-    "py_call",
+  value <- py_call(
     "tokenize",
     object,
     as_py_list(texts[there]),
@@ -76,7 +75,7 @@ detokenize <- function(
   ids <- if (is.list(tokens)) tokens else list(tokens)
   ids <- lapply(ids, check_tokens, arg = "tokens")
   options <- py_arguments("remove_special", "unparse_special")
-  value <- rlang::exec("py_call", "detokenize", object, unname(ids), !!!options)
+  value <- py_call("detokenize", object, unname(ids), !!!options)
   stats::setNames(as_text(value), if (is.list(tokens)) names(tokens))
 }
 

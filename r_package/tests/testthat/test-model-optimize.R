@@ -31,8 +31,8 @@ test_that("arguments arrive with Python's types", {
     n_threads = 2
   )
   expected <- paste0(
-    "('some.gguf', 'folder', {'max_kl': 1, 'types': ['Q8_0'], ",
-    "'text': 'a\\nb', 'n_threads': 2})"
+    "('some.gguf', 'folder', {'max_kl': 1, 'n_threads': 2, ",
+    "'types': ['Q8_0'], 'text': 'a\\nb'})"
   )
   expect_match(the$module$seen("start_optimize"), expected, fixed = TRUE)
 })

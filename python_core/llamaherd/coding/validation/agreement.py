@@ -21,6 +21,7 @@ from llamaherd.coding.statistics.agreement import CoefficientSettings, cohen_kap
 from llamaherd.coding.statistics.intervals import share, warn_of_bootstrap
 from llamaherd.coding.statistics.many_coders import pairs_alike
 from llamaherd.coding.statistics.ratings import (
+    SCALES,
     Agreement,
     CodesByCoder,
     ModelAndPerson,
@@ -282,6 +283,7 @@ def coder_agreement(
         coders: Names of the coders, "" for a coder without a name; () without names.
     """
     scale = scale or "nominal"
+    checks.choice("scale", scale, SCALES)
     coders = coders or [""] * len(codes)
     check_names(coders, "codes")
     codes, names = codes_of_coders(
