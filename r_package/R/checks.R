@@ -57,8 +57,8 @@ readers <- list(
   thinking = \(x, arg) check_thinking(x)
 )
 
-# Converts arguments of the function whose frame is `env`, by name. Named arguments of py_arguments()
-# are converted already.
+# Converts arguments of the function whose frame is `env`, by name. Named arguments in `...` are
+# converted already.
 py_arguments <- function(..., env = rlang::caller_env()) {
   given <- rlang::list2(...)
   is_name <- !nzchar(rlang::names2(given))

@@ -117,8 +117,8 @@ gold_codes_of <- function(gold, coded) {
   as_codes(gold)
 }
 
-# Returns the argument `several`, by default TRUE if the codebook or the sample allows several labels
-# per text.
+# Returns the argument `several`, by default TRUE if the codebook or the sample allows several
+# labels per text.
 several_labels <- function(several, data, design) {
   if (is.null(several)) {
     type <- if (inherits(data, "llamaherd_coded")) attr(data, "llamaherd")$codebook$type
