@@ -335,3 +335,10 @@ prompt_preview <- function(codebook, text, model = NULL, chat = FALSE) {
   object <- if (!is.null(model)) check_model_or_context(model)
   py_call("prompt_preview", as_python(codebook), text, object, chat = chat)
 }
+
+# A prompt is shown as the model gets it, without wrapping.
+#' @export
+print.llamaherd_preview <- function(x, ...) {
+  show_lines(format(x))
+  invisible(x)
+}

@@ -72,3 +72,13 @@ test_that("sentences are wrapped again, and columns without room follow below", 
   )
   expect_identical(fitted_page(character(), 40L), character())
 })
+
+test_that("a prompt is shown as the model gets it", {
+  skip_if_no_llamaherd()
+  question <- trimws(strrep("Is it? ", 30))
+  text <- "a  table  of  a  text"
+  shown <- shown_at(40, prompt_preview(codebook(question, c("yes", "no")), text))
+  expect_in_lines <- \(line) expect_match(shown, line, fixed = TRUE, all = FALSE)
+  expect_in_lines(question)
+  expect_in_lines(text)
+})
