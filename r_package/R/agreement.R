@@ -134,7 +134,7 @@ coder_columns <- function(dots) {
     recursive = FALSE
   )
   good <- vapply(columns, \(x) is.atomic(x) && !is.null(x), logical(1))
-  must <- "a data frame or a matrix, or vectors of codes"
+  must <- "a data frame or a matrix, vectors of codes, or only a coded gold sample"
   if (!all(good)) {
     abort_argument("...", must, columns[[which(!good)[[1]]]])
   }
@@ -161,7 +161,7 @@ is_count_table <- function(x) {
 
 # Converts codes for Python: NA becomes None; numbers, also numbers with haven's labels, remain
 # numbers; everything else becomes text. Python decides which codes are equal.
-as_codes <- function(x) {
+as_codes <- function(x, column = NULL) {
   x <- plain_integers(x)
   missing <- is.na(x)
   if (inherits(x, "haven_labelled")) {
@@ -169,7 +169,7 @@ as_codes <- function(x) {
   }
   if (!is.numeric(x) || is.object(x)) {
     x <- as_utf8(as.character(x))
-    warn_invalid_values(sum(is.na(x) & !missing), length(x))
+    warn_invalid_values(sum(is.na(x) & !missing), length(x), column)
   } else if (is.double(x) && all(missing | (x == trunc(x) & abs(x) < 2^31))) {
     x <- as.integer(x)
   }
@@ -179,11 +179,16 @@ as_codes <- function(x) {
 }
 
 # Warns of values that are not valid text, because they count as missing.
-warn_invalid_values <- function(n_bad, n) {
+warn_invalid_values <- function(n_bad, n, column = NULL) {
   if (n_bad > 0) {
+    name <- if (is.null(column)) {
+      "a column"
+    } else {
+      cli::format_inline("the column {.field {column}}")
+    }
     warn(
       c(
-        "{n_bad} of {n} value{?s} of a column {cli::qty(n_bad)}{?is/are} not valid text, and
+        "{n_bad} of {n} value{?s} of {name} {cli::qty(n_bad)}{?is/are} not valid text, and
          {?counts/count} as NA.",
         i = "{invalid_text_hint}"
       ),

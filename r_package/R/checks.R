@@ -37,7 +37,7 @@ py_values <- function(x, arg = rlang::caller_arg(x)) {
     x <- as.character(x)
   }
   if (!is_simple(x)) {
-    return(unreadable(x))
+    return(list(unreadable(x)))
   }
   args <- if (length(x) == 1) arg else sprintf("%s[%d]", arg, seq_along(x))
   unname(Map(py_value, as.list(unname(x)), args))

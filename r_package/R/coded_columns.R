@@ -102,6 +102,9 @@ check_frame <- function(x, arg = "data") {
 # Returns a data frame without integers of 64 bits.
 check_data <- function(x, arg = "data") {
   check_frame(x, arg)
+  if (length(x) == 0) {
+    abort_argument(arg, "a data frame with columns", x)
+  }
   for (name in names(x)[vapply(x, inherits, NA, "integer64")]) {
     x[[name]] <- plain_integers(x[[name]])
   }
@@ -144,7 +147,11 @@ columns_named <- function(quo, data, arg) {
       error = \(cnd) selected(quo, data) %||% rlang::as_label(expr)
     )
   }
-  if (!is.null(columns) && !(is.character(columns) && all(columns %in% names(data)))) {
+  if (!is.character(columns) && !is.null(columns)) {
+    hint <- if (rlang::is_formula(columns)) "Write names of columns without `~`."
+    abort_column(arg, columns, data, hint)
+  }
+  if (!all(columns %in% names(data))) {
     abort_column(arg, setdiff(columns, names(data)), data)
   }
   unname(columns)
@@ -286,7 +293,7 @@ column_hint <- function(x, data) {
 
 one_column <- function(quo, data, arg) {
   columns <- columns_named(quo, data, arg)
-  if (length(columns) > 1) {
+  if (!is.null(columns) && length(columns) != 1) {
     abort_argument(arg, "one column", columns)
   }
   columns
@@ -335,7 +342,7 @@ variables_in <- function(expr) {
 py_columns <- function(data, names) {
   names <- unique(names)
   check_single(data, names)
-  rlang::set_names(lapply(names, \(name) as_codes(data[[name]])), names)
+  rlang::set_names(lapply(names, \(name) as_codes(data[[name]], name)), names)
 }
 
 

@@ -177,7 +177,10 @@ estimate <- function(
     py_arguments(
       c("level", "target", "simultaneous"),
       model = py_value(model) %||% if (is.null(formula)) "mean" else "ols",
-      methods = py_values(unique(methods), "methods"),
+      methods = py_values(
+        if (is.atomic(methods)) unique(methods) else methods,
+        "methods"
+      ),
       weights = weights_given(read$weights, coded)
     )
   )

@@ -70,7 +70,7 @@ cluster_columns <- function(coded, used) {
 outcome_given <- function(x) {
   if (is.numeric(x) && !is.null(names(x))) {
     Map(py_value, as.list(x), sprintf("outcome[\"%s\"]", names(x)))
-  } else if (!anyNA(x) && (is.numeric(x) || is.logical(x) || is.factor(x))) {
+  } else if ((is.numeric(x) || is.logical(x) || is.factor(x)) && !anyNA(x)) {
     as_codes(x)
   } else {
     py_values(x, "outcome")

@@ -348,6 +348,9 @@ read_gold <- function(path, gold = NULL, coders = NULL) {
     frame <- tagged("frame", content = lapply(as.list(path), as_codes))
     return(py_call("gold_read", frame, sample, coders, names))
   }
+  if (length(path) == 0) {
+    abort_argument("path", "paths of CSV files, or a data frame", path)
+  }
   names <- as_py_list(as_utf8(rlang::names2(path)))
   paths <- vapply(check_text(path), expand_path, "", USE.NAMES = FALSE)
   read <- py_call("gold_read", as_py_list(paths), sample, coders, names)

@@ -145,7 +145,7 @@ recalibrate <- function(
 }
 
 check_features <- function(x, embeddings) {
-  if (is.null(embeddings) == ("embeddings" %in% x)) {
+  if (is.null(embeddings) == (is.atomic(x) && "embeddings" %in% x)) {
     abort(
       "{.arg embeddings} is needed if {.arg features} contains {.val embeddings}, and only then."
     )

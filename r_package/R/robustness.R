@@ -126,7 +126,7 @@ robustness <- function(
     codebooks = if (length(books) > 0) lapply(books, as_python),
     contexts = lapply(places, as_python, "contexts"),
     orders = check_orders(orders),
-    seeds = py_values(seeds),
+    seeds = py_values(seeds) %||% list(),
     thinking = check_budgets(thinking),
     settings = settings
   )

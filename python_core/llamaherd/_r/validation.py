@@ -150,9 +150,10 @@ def coverage_curve(
     level: float,
 ) -> Part:
     """Return accuracy by coverage, as a table."""
-    curve = calibration.coverage_curve(
-        confidence, correct, unit_weights=weights, level=level
-    )
+    with renamed(confidence="x", unit_weights="weights"):
+        curve = calibration.coverage_curve(
+            confidence, correct, unit_weights=weights, level=level
+        )
     return _curve(curve, level)
 
 
@@ -165,7 +166,8 @@ def for_people(
     """Return the rows, from 1, of the texts that people should code."""
     known = {name: np.array(curve[name], dtype=float) for name in _CURVE}
     threshold = calibration.CoverageCurve(**known, n=0).threshold_for(accuracy, sure=sure)
-    rows = calibration.for_people(confidence, threshold)
+    with renamed(confidence="prob"):
+        rows = calibration.for_people(confidence, threshold)
     return parts(rows=vector("integer", [row + 1 for row in rows]), threshold=threshold)
 
 

@@ -374,7 +374,7 @@ def weights_of(
     bad = np.flatnonzero(~(np.isfinite(values) & (values >= 0)))
     if len(bad) > 0:
         first = values[bad[0]]
-        weight = "missing" if np.isnan(first) else f"{first:g}"
+        weight = "missing" if np.isnan(first) else words().number(f"{first:g}")
         raise ArgumentError(
             f"must be finite and at least 0, not {weight}",
             argument="weights",

@@ -247,3 +247,102 @@ test_that("columns with one name are the error of an expression, too", {
     "several columns"
   )
 })
+
+test_that("values of a wrong kind name their argument, in words of R", {
+  skip_if_no_llamaherd()
+  data <- data.frame(
+    text = letters[1:6],
+    label = c("yes", "no"),
+    party = c("A", "A", "B")
+  )
+  gold <- gold_sample(data, 6, text = text, label = label)
+  gold <- read_gold(data.frame(id = 1:6, code = data$label), gold)
+  probs <- cbind(data, p_yes = 0.5, p_no = 0.5)
+  curve <- coverage_curve(c(0.9, 0.5), c(TRUE, FALSE))
+  cnd <- expect_error(
+    estimate(data, gold, by = ~party),
+    class = "llamaherd_error_argument"
+  )
+  expect_match(conditionMessage(cnd), "Write names of columns without `~`.", fixed = TRUE)
+  expect_errors(
+    "`by` must be names of columns" = gold_sample(data, 2, by = ~party),
+    "`weights` must be names of columns" = estimate(data, gold, weights = ~party),
+    "`cluster` must be names of columns" = estimate(data, gold, cluster = mean),
+    "`cluster` must be one column, not character" = estimate(
+      data,
+      gold,
+      cluster = character()
+    ),
+    "`label` must be one column, not character" = corrected(
+      data,
+      gold,
+      label = character()
+    ),
+    "`weights` must be one column, not character" = validate(
+      data,
+      gold,
+      weights = character()
+    ),
+    "`weights\\[1\\]` must be finite and at least 0, not Inf" = estimate(
+      data,
+      gold,
+      weights = c(Inf, 1, 1, 1, 1, 1)
+    ),
+    "`methods` must .* not a <list>" = estimate(data, gold, methods = list("dsl")),
+    "`methods` must .* not y ~ x" = estimate(data, gold, methods = y ~ x),
+    "`outcome` must .* not a <function>" = estimate(data, gold, outcome = mean),
+    "`coders`: .* <list>" = read_gold(
+      data.frame(id = 1:6, code = "no"),
+      gold,
+      list("code")
+    ),
+    "`path` must be paths" = read_gold(character(), gold),
+    "`features` must .* not y ~ x" = recalibrate(probs, gold, features = y ~ x),
+    "`coded` must be a data frame with columns" = estimate(data.frame(), gold),
+    "`data` must be a data frame with columns" = gold_sample(data.frame(), 2),
+    "`weights` must be 2 numbers" = coverage_curve(c(0.9, 0.5), c(TRUE, FALSE), 1),
+    "`x` must be between 0 and 1" = coverage_curve(c(90, 50), c(TRUE, FALSE)),
+    "`prob` must be between 0 and 1" = texts_for_people(curve, 0.9, prob = c(90, 50)),
+    "`correlation` must be at least -0.99" = gold_size(
+      compare = 0.1,
+      measure = "mae",
+      error = 1,
+      correlation = -1
+    ),
+    "a coded gold sample" = agreement(gold, data$label)
+  )
+})
+
+test_that("the column of a text that is not valid is named", {
+  skip_if_no_llamaherd()
+  data <- data.frame(
+    text = letters[1:6],
+    label = c("yes", "no"),
+    place = c("K\xf6ln", "Ulm")
+  )
+  expect_warning(
+    gold_sample(data, 4, by = place, text = text),
+    "3 of 6 values of the column place"
+  )
+})
+
+test_that("sentences and texts fit a narrow console", {
+  skip_if_no_llamaherd()
+  withr::local_options(width = 60)
+  data <- data.frame(text = strrep("word ", 20), label = rep("no", 20), prob = 0.9)
+  gold <- gold_sample(
+    data,
+    10,
+    text = text,
+    label = label,
+    names = c("yes", "no"),
+    seed = 1
+  )
+  gold <- read_gold(data.frame(id = gold$ids, code = rep(c("yes", "no"), 5)), gold)
+  printed <- utils::capture.output(print(gold))
+  expect_lte(max(nchar(printed)), 60)
+  printed <- utils::capture.output(print(validate(data, gold, prob = prob)))
+  wrong <- grep("people: yes", printed, value = TRUE)
+  expect_length(wrong, 5)
+  expect_lte(max(nchar(wrong)), 60)
+})

@@ -429,7 +429,7 @@ def _spread_of(error: float | None, correlation: float, spread: float | None) ->
         )
     if spread is None:
         e = checks.real("error", error, 1e-9, _MOST_ERROR)
-        r = checks.real("correlation", correlation, -1, 1 - 1e-6)
+        r = checks.real("correlation", correlation, -0.99, 1 - 1e-6)
         shared = math.sqrt(1 - r**2) + r * math.asin(r) - 1
         spread = e * math.sqrt(2 * (1 - 2 / math.pi * (1 + shared)))
     return checks.real("spread", spread, 1e-12, _MOST_ERROR)

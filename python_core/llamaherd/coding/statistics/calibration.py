@@ -160,13 +160,18 @@ def without_missing(
     w = unit_weights_of(unit_weights, len(sure))
     used = ~np.isnan(sure) & (w > 0)
     sure = sure[used]
-    if sure.size and not (sure.min() >= -1e-9 and sure.max() <= 1 + 1e-9):
+    _check_range(sure)
+    return np.clip(sure, 0, 1), right[used], w[used]
+
+
+def _check_range(confidence: Floats) -> None:
+    least, most = confidence.min(initial=0.0), confidence.max(initial=1.0)
+    if least < -1e-9 or most > 1 + 1e-9:
         raise ArgumentError(
-            f"must be between 0 and 1, not {sure.min():g} to {sure.max():g}",
+            f"must be between 0 and 1, not {confidence.min():g} to {confidence.max():g}",
             argument="confidence",
             code="out_of_range",
         )
-    return np.clip(sure, 0, 1), right[used], w[used]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -257,6 +262,7 @@ def for_people(confidence: Sequence[float] | Floats, threshold: float) -> list[i
     if threshold != math.inf:
         checks.real("threshold", threshold, 0, 1)
     values = np.asarray(confidence, dtype=float)
+    _check_range(values[~np.isnan(values)])
     below = np.flatnonzero(np.isnan(values) | (values < threshold))
     sure = np.where(np.isnan(values[below]), -np.inf, values[below])
     return [int(i) for i in below[np.argsort(sure, kind="stable")]]

@@ -111,8 +111,14 @@ def test_sizes_of_numbers_refused() -> None:
             {"compare": 0.1, "measure": "mae", "spread": 1, "correlation": 0.2},
             "correlation has no effect without error",
         ),
+        (
+            {"compare": 0.1, "measure": "mae", "error": 1, "correlation": -1},
+            "correlation must be at least -0.99 and below 1, not -1",
+        ),
     ],
 )
-def test_sizes_refuse_what_has_no_effect(options: dict[str, Any], match: str) -> None:
+def test_sizes_refuse_what_has_no_effect_or_no_size(
+    options: dict[str, Any], match: str
+) -> None:
     with pytest.raises(ValueError, match=match):
         gold_size(**options)

@@ -397,6 +397,8 @@ def test_what_does_not_fit_is_refused() -> None:
         brier_score(np.zeros((1, 2)), [2])
     with pytest.raises(ValueError, match="threshold must be between 0 and 1"):
         for_people([0.5], 2)
+    with pytest.raises(ValueError, match="confidence must be between 0 and 1, not 50 to"):
+        for_people([50.0, math.nan, 90.0], 0.7)
     with pytest.raises(ValueError, match="accuracy must be between 0 and 1"):
         coverage_curve([0.5], [True]).threshold_for(90)
 
