@@ -99,9 +99,9 @@
 #' @returns `gold_sample()` and `read_gold()`: a `llamaherd_gold`, a list:
 #'
 #'   * `rows`: indices of the drawn rows of `data`.
-#'   * `ids`, `texts`, `labels`, `probs`: identifiers, texts, model's labels and inclusion
-#'     probabilities of the drawn rows.
-#'   * `all_probs`, `strata`: inclusion probability and stratum of every row of `data`.
+#'   * `ids`, `texts`, `labels`, `probs`, `strata`: identifiers, texts, model's labels, inclusion
+#'     probabilities and numbers of the strata of the drawn rows.
+#'   * `all_probs`: inclusion probability of every row of `data`.
 #'   * `names`: labels that codes may have.
 #'   * `codes`: a list with one character vector per coder; `gold`: the majority codes, on a tie the
 #'     code of the first of the tied coders. With several labels, `""` means that no label applies;

@@ -17,6 +17,7 @@ test_that("a sample is a list with what was drawn", {
   expect_identical(gold$texts, data$text[gold$rows])
   expect_identical(gold$labels, as.character(data$label)[gold$rows])
   expect_equal(gold$probs, rep(0.8, 4))
+  expect_length(gold$strata, 4)
   expect_equal(gold$all_probs, c(0.8, 0, 0.8, 0.8, 0.8, 0.8)) # a missing text is not drawn
   expect_identical(gold$gold, rep(NA_character_, 4))
   expect_identical(gold$codes, rlang::set_names(list(), character()))

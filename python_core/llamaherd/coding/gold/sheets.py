@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from llamaherd.coding import frames
+from llamaherd.coding.annotation.label_sets import none_of
 from llamaherd.coding.codes import check_names, form_of, text_of
 from llamaherd.coding.gold import forms
 from llamaherd.coding.gold.forms import CodeReader, listed_ids, summary_of_problems
@@ -63,8 +64,9 @@ def read_gold(
         OSError: A file cannot be read.
 
     Warns:
-        UserWarning: A column was read as notes, no text has a code, or texts of the
-            sample are in none of the files.
+        UserWarning: A column was read as notes, no text has a code, texts of the sample
+            are in none of the files, or codes of a data frame are empty texts, although
+            "none" means that none of several labels applies.
     """
     if isinstance(path, Mapping) and path and all(map(_is_path, path.values())):
         return read_files(path.values(), list(path), sample, coders)
@@ -147,7 +149,13 @@ def _of_frame(frame: Input, sample: GoldSample, coders: Sequence[str] | None) ->
     columns = [frames.column(frame, name, "path") for name in names]
     cells = [[text_of(cell) or "" for cell in row] for row in zip(*columns, strict=True)]
     lines = [names, *cells]
-    return _Sheet(f"the {words().frame}", "", lines, sample, coders, first_row=1)
+    sheet = _Sheet(f"the {words().frame}", "", lines, sample, coders, first_row=1)
+    if sample.several:
+        coded = [columns[names.index(name)] for name in sheet.codes]
+        n = sum(isinstance(cell, str) and not cell for cells in coded for cell in cells)
+        if n > 0:
+            warn_caller(note("empty_texts", n=n, word=none_of(sample.names)))
+    return sheet
 
 
 def _of_sidecar(path: Path) -> GoldSample:

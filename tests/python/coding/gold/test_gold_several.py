@@ -154,3 +154,12 @@ def test_no_label_survives_a_csv_file(tmp_path: Path, names: tuple[str, str]) ->
     coded.write(tmp_path / "open.csv", blind=False)
     written = pd.read_csv(tmp_path / "open.csv")["model_label"]
     assert written.isna().sum() == labels.isna().sum()
+
+
+def test_empty_texts_in_a_data_frame_are_no_codes_with_a_warning() -> None:
+    """`codes` of a sample has "" for no label, which a sheet would read as not coded."""
+    drawn = sample()
+    codes = ["war", "", None, *["none"] * 17]
+    with pytest.warns(UserWarning, match="1 code is an empty text, .* is 'none'"):
+        coded = lh.read_gold({"id": drawn.ids, "anna": codes}, drawn)
+    assert coded.codes[0][:4] == ["war", None, None, ""]
