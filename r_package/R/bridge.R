@@ -312,7 +312,7 @@ as_python <- function(x, arg = rlang::caller_arg(x)) {
       "candidate",
       book = x$codebook$content,
       context = if (!is.null(x$context)) as_python(x$context, arg),
-      settings = x$settings
+      settings = settings_given(x$settings)
     ),
     llamaherd_gold = gold_for_python(x, arg),
     llamaherd_choice = tagged("choice", content = x$json),

@@ -142,7 +142,7 @@ compare_codebooks <- function(
       data = if (!is.null(data)) frame_for_python(data, names(data)[is_sent(data)]),
       candidates = tried,
       text = text,
-      settings = list(...)
+      settings = settings_given(list(...))
     ),
     progress,
     verbosity
@@ -164,7 +164,7 @@ compare_codebooks <- function(
 #' @export
 candidate <- function(codebook, context = NULL, ...) {
   settings <- list(...)
-  checked <- py_arguments("codebook", "context", settings = settings)
+  checked <- py_arguments("codebook", "context")
   if (length(settings) > 0 && !all(nzchar(rlang::names2(settings)))) {
     abort_argument("...", "named settings of annotate_texts()", settings)
   }
@@ -172,7 +172,8 @@ candidate <- function(codebook, context = NULL, ...) {
     list(codebook = codebook, context = context, settings = settings),
     class = "llamaherd_candidate"
   )
-  call_python("candidate", checked[c("codebook", "settings")])
+  settings <- settings_given(settings)
+  call_python("candidate", list(codebook = checked$codebook, settings = settings))
   made
 }
 

@@ -264,9 +264,11 @@ check_orders <- function(x) {
 
 # Converts settings of annotate_texts() for Python.
 settings_given <- function(settings) {
-  Map(
+  known <- names(settings) %in% names(annotate_kinds) # Python refuses other names
+  settings[known] <- Map(
     \(value, name) as_option(value, annotate_kinds[[name]], name, NULL),
-    settings,
-    names(settings)
+    settings[known],
+    names(settings)[known]
   )
+  settings
 }

@@ -76,6 +76,13 @@ test_that("candidates and comparisons are checked before anything runs", {
   gold <- split_sample(1 / 3, 1 / 3, 1 / 3)
   book <- codebook("Which?", c("a", "b"))
   expect_output(print(candidate(book, calibrate = "batch")), "calibrate")
+  date <- as.Date("2026-01-31")
+  settings <- as_python(candidate(
+    book,
+    method = factor("classify"),
+    date = date
+  ))$settings
+  expect_identical(settings, list(method = "classify", date = "2026-01-31"))
   expect_errors(
     "calibrate" = candidate(book, calibrat = "batch"),
     "is not a setting" = candidate(book, columns = "x"),
@@ -83,6 +90,12 @@ test_that("candidates and comparisons are checked before anything runs", {
     candidate("book"),
     "has none of its own" = compare_codebooks(news(), list(book), gold),
     "or a list of them" = compare_codebooks(news(), list(), gold),
+    "`context` must be a <llamaherd_context>" = compare_codebooks(
+      news(),
+      list(a = book),
+      gold,
+      NA
+    ),
     "unique names" = compare_codebooks(news(), list(a = book, a = book), gold),
     "compare_codebooks" = best_codebook(1),
     "best_codebook" = evaluate_codebook(1, gold),
