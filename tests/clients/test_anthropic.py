@@ -53,6 +53,13 @@ def test_texts_and_streams_are_equal(sdk: anthropic.Anthropic) -> None:
     assert counted.input_tokens == n_read
 
 
+def test_models_are_listed(sdk: anthropic.Anthropic) -> None:
+    (model,) = sdk.models.list()
+    assert (model.id, model.display_name, model.type) == (NAME, NAME, "model")
+    assert sdk.models.retrieve(NAME).created_at == model.created_at
+    assert model.created_at.year >= 2026
+
+
 def test_a_stop_text(sdk: anthropic.Anthropic) -> None:
     (block,) = sdk.messages.create(messages=ASK, **BRIEF).content
     assert block.type == "text"

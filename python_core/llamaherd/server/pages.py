@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import asdict
+from datetime import UTC, datetime
 from importlib.metadata import version
 from importlib.resources import files
 from typing import TYPE_CHECKING, TypeVar
@@ -235,6 +236,10 @@ class ModelPages:
             "object": "model",
             "created": self._created,
             "owned_by": "llamaherd",
+            # Fields of Anthropic's API
+            "type": "model",
+            "display_name": model.name,
+            "created_at": datetime.fromtimestamp(self._created, UTC).isoformat(),
             **adapter,
         }
 

@@ -130,6 +130,9 @@ COMPONENTS: dict[str, Schema] = {
         object={"const": "model"},
         created=COUNT,
         owned_by=TEXT,
+        type={"const": "model"},
+        display_name=TEXT,
+        created_at=TEXT,
     ),
 }
 
