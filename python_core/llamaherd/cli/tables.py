@@ -45,6 +45,7 @@ def run_table(task: Kind | None, options: Mapping[str, Any]) -> int:
         on_this_machine,
     )
     from llamaherd.tables.spec_file import changed, write_spec  # noqa: PLC0415
+    from llamaherd.tables.stored import STREAM  # noqa: PLC0415
 
     keys = {
         key.replace("__", "."): value
@@ -56,6 +57,8 @@ def run_table(task: Kind | None, options: Mapping[str, Any]) -> int:
     is_quiet, cluster = keys.pop("quiet", False), keys.pop("cluster", None)
     is_shown = keys.pop("show_prompt", False)
     spec = _spec(task, keys.pop("input"), keys)
+    if spec.input == STREAM and sys.stdin is not None and sys.stdin.isatty():
+        say("the table is read from this terminal, as no file is named: Ctrl-D ends it")
     if is_shown and ("path" in spec.model or not spec.row_task.chat):
         return _show_prompt(spec)
     if "path" not in spec.model:

@@ -227,7 +227,7 @@ def do_run(
             n_rows=meter.n_done,
             n_failed=meter.n_failed,
             n_cut=meter.n_cut,
-            problem="" if journal is None else journal.notice,
+            problem="" if journal is None else journal.take_notice(),
             summary=task.summary,
             error_column=spec.error_column,
         )

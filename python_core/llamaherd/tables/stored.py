@@ -18,8 +18,10 @@ from llamaherd.engine.core.errors import ArgumentError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from io import BufferedReader
 
 Format = Literal["csv", "jsonl", "parquet"]
+_CHUNK = 2**16  # bytes of a stream that are copied at once
 STREAM = "-"  # path that means stdin for the input and stdout for the output
 _FORMATS: dict[str, Format] = {
     ".csv": "csv",
@@ -95,7 +97,9 @@ def readable(path: str) -> Iterator[Readable]:
     with tempfile.TemporaryDirectory(prefix="llamaherd-") as folder:
         copy, raw = Path(folder) / "table", Path(folder) / "raw"
         with raw.open("wb") as out, _source(path) as source:
-            shutil.copyfileobj(source, out)
+            # A terminal says once that it ends: `read` could take this end for its own.
+            for chunk in iter(lambda: source.read1(_CHUNK), b""):
+                out.write(chunk)
         with raw.open("rb") as file:
             start = file.read(4)
         method = next((m for magic, m in _MAGIC.items() if start.startswith(magic)), "")
@@ -107,9 +111,9 @@ def readable(path: str) -> Iterator[Readable]:
 
 
 @contextmanager
-def _source(path: str) -> Iterator[IO[bytes]]:
+def _source(path: str) -> Iterator[BufferedReader]:
     if path == STREAM:
-        yield sys.stdin.buffer
+        yield cast("BufferedReader", sys.stdin.buffer)
         return
     with open(path, "rb") as file:  # noqa: PTH123 - /dev/fd/63 and its like
         yield file

@@ -303,6 +303,20 @@ def test_a_character_that_the_console_lacks_is_escaped(own_cache: Path) -> None:
     assert out.startswith("schön-\\u96ea.gguf ")
 
 
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no openpty")
+def test_a_table_that_is_read_from_the_terminal_is_told(cli: Commands) -> None:
+    """Without a file the command would wait silently."""
+    keyboard, terminal = os.openpty()
+    os.write(keyboard, b"text\nhello\n\x04")
+    done = subprocess.run(
+        line_of(cli, "run -") + " -o out.csv",
+        shell=True, stdin=terminal, capture_output=True, text=True, check=False,
+        timeout=600,
+    )  # fmt: skip
+    assert "read from this terminal" in done.stderr
+    assert "hello" in Path("out.csv").read_text("utf-8")
+
+
 def test_a_table_from_a_closed_stdin(cli: Commands) -> None:
     done = run(f"{line_of(cli, 'run -')} -o out.csv <&-")
     assert done.returncode == 2

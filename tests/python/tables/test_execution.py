@@ -4,6 +4,7 @@ import csv
 import json
 import sqlite3
 import sys
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from itertools import pairwise
@@ -244,6 +245,26 @@ def test_a_failing_function_for_progress_loses_no_row(tiny_path: Tiny, task: str
     is_embed = task == "embed"
     assert (_n_rows(journal) if is_embed else len(lh.journal_read(journal))) == 9
     assert do_run(spec).n_failed == 1
+
+
+def test_a_journal_that_was_removed_is_told_once(plain: RunSpec) -> None:
+    journal = Path("out.csv.journal")
+
+    removed: list[Path] = []
+
+    def remove(progress: RunProgress) -> None:
+        if progress.n_done >= 20 and not removed:
+            removed.extend(Path().glob("out.csv.journal*"))
+            for file in removed:
+                file.unlink()
+
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        outcome = do_run(plain, block=7, progress=remove)
+    told = [str(warning.message) for warning in caught] + [outcome.problem]
+    assert len([text for text in told if "was removed, moved" in text]) == 1
+    assert len(lh.journal_read(journal)) > 0
+    assert len(rows_of("out.csv")) == len(TEXTS)
 
 
 def _n_rows(journal: Path) -> int:

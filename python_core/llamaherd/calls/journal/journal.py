@@ -98,6 +98,11 @@ class Journal:
         self._lock = WriteLock(self.path)
         self._open()
 
+    def take_notice(self) -> str:
+        """Return `notice`, and clear it, so that it is told once."""
+        notice, self.notice = self.notice, ""
+        return notice
+
     def _open(self) -> None:
         with refusals("journal", self.path):
             if not self.path.exists():

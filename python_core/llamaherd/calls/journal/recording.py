@@ -188,11 +188,11 @@ class RecordedCall:
                         ),
                     )
             except BaseException:
-                self.problem = writer.problem or self._journal.notice
+                self.problem = writer.problem or self._journal.take_notice()
                 raise
             with keeping(results):  # the journal may be damaged since it was opened
                 self.problem = (
-                    writer.problem or self._journal.notice or self._mixed_up(known)
+                    writer.problem or self._journal.take_notice() or self._mixed_up(known)
                 )
                 if self._is_stopped:
                     self.problem = ""  # the error contains it
