@@ -212,7 +212,7 @@ _ALLOWED = {
         "_regex_problem",
     ): "llguidance's only answer is a text",
     ("cli/main.py", "_run"): "Python says only in a text that no thread can start",
-    ("calls/asks/constraints.py", "_with_text"): "a message of a chat",
+    ("calls/asks/rendering.py", "_with_text"): "a message of a chat",
     ("server/chats.py", "_message"): "a message of a chat",
     ("server/chats.py", "_content"): "a message of a chat",
     ("cli/conventions.py", "prepare_streams"): "a handler of errors, no message",

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from llamaherd.engine.core.stats import Stats
 
 
-class Block(NamedTuple):
+class CallBlock(NamedTuple):
     """Prompts that one call of a sequence processes."""
 
     call: HostedCall[Any]
@@ -117,14 +117,14 @@ class CallSequence:
         with closing(Journal(path)) as self.journal:
             yield
 
-    def run_blocks(self, blocks: Iterator[Block]) -> None:
+    def run_blocks(self, blocks: Iterator[CallBlock]) -> None:
         """Run calls one after another; the next one is prepared while one runs.
 
         It starts when the running one has ended: if blocks overlapped, rounding errors in
         the results would depend on timing. Overlap would only fill the slots that are
         empty at the end of a block, which saves less than 1% of the time.
         """
-        running: tuple[Block, Job[Any]] | None = None
+        running: tuple[CallBlock, Job[Any]] | None = None
         while True:
             try:
                 block = None if self.is_over else next(blocks, None)
@@ -139,7 +139,7 @@ class CallSequence:
                 return
             running = block, self.start(block.call, block.n_prompts)
 
-    def _store(self, block: Block, job: Job[Any]) -> None:
+    def _store(self, block: CallBlock, job: Job[Any]) -> None:
         """Wait for the running block and store its results."""
         results = self.results(job)
         try:

@@ -24,7 +24,7 @@ from llamaherd.coding.annotation.answers import (
     answers_of_texts,
     no_answers,
 )
-from llamaherd.coding.annotation.call_sequence import Block
+from llamaherd.coding.annotation.call_sequence import CallBlock
 from llamaherd.coding.annotation.columns import CodedRows, as_results
 from llamaherd.coding.annotation.prompts import frame_of
 from llamaherd.coding.annotation.steps import MODEL, Step
@@ -150,14 +150,14 @@ class ModelStep(Step):
         is_any = any(label is not None for label in results.labels)
         return calibrate_batch(results) if is_any else None
 
-    def _blocks(self) -> Iterator[Block]:
+    def _blocks(self) -> Iterator[CallBlock]:
         """Prepare blocks of texts, which the model labels."""
         size = max(1, BLOCK // self.n_a_text)
         for start in range(0, len(self.texts), size):
             parts = list(map(self._parts, self.texts[start : start + size]))
             sent = [part.text for parts_of_text in parts for part in parts_of_text]
             store = partial(self._store, start, parts)
-            yield Block(self._labelling(sent), len(parts) * self.n_a_text, store)
+            yield CallBlock(self._labelling(sent), len(parts) * self.n_a_text, store)
 
     def _store(self, start: int, parts: Sequence[Sequence[Part]], results: Any) -> None:  # noqa: ANN401 - of calls of both kinds
         answers = self._answers_of(results, parts)
@@ -165,7 +165,7 @@ class ModelStep(Step):
         if self._work.settings.on_error == "return":
             self._calls.fail(next(filter(is_failure, answers.errors), None))
 
-    def _blocks_of_quotes(self, quotes: list[Quoted | None]) -> Iterator[Block]:
+    def _blocks_of_quotes(self, quotes: list[Quoted | None]) -> Iterator[CallBlock]:
         """Prepare blocks of labelled texts, of which the model quotes support."""
         names, best = self._work.codebook.names, self.answers.best
         labels = CodedRows(self.judged, self._work.codebook).labels
@@ -178,7 +178,7 @@ class ModelStep(Step):
                 parts[i] = self._parts(self.texts[i])[at]
             texts = [part.text for part in parts.values()]
             call = self._quoting(texts, [labels[i] for i in parts])
-            yield Block(call, len(parts), partial(self._store_quotes, quotes, parts))
+            yield CallBlock(call, len(parts), partial(self._store_quotes, quotes, parts))
 
     def _store_quotes(
         self,

@@ -166,9 +166,10 @@ class Robustness:
 
     def estimate_rows(self) -> list[dict[str, Any]]:
         """Return a dict for each estimate, with the name of its variant."""
+        names = self.variants if self.estimates else ()
         return [
             {"variant": name, **row}
-            for name, estimates in zip(self.variants, self.estimates, strict=False)
+            for name, estimates in zip(names, self.estimates, strict=True)
             for row in (estimates.to_dicts() if estimates is not None else ())
         ]
 
