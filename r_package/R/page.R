@@ -26,11 +26,12 @@ fitted_page <- function(lines, width) {
   as.character(unlist(fitted))
 }
 
-# Joins lines that Python has wrapped: the next word had no room in the line before.
+# Joins lines that Python has wrapped: the next line is indented, and its first word had no room.
 joined_sentences <- function(lines) {
   for (i in rev(seq_along(lines))[-1]) {
     pair <- lines[i + 0:1]
-    is_text <- nzchar(pair) & !grepl("\\S {2,}\\S", pair)
+    is_text <- c(nzchar(pair[[1]]), startsWith(pair[[2]], "  ")) &
+      !grepl("\\S {2,}\\S", pair)
     word <- sub("^ *(\\S*).*$", "\\1", pair[[2]])
     if (all(is_text) && nchar(pair[[1]]) < 91L && nchar(pair[[1]]) + nchar(word) > 86L) {
       lines[[i]] <- paste(pair[[1]], trimws(pair[[2]]))
@@ -64,7 +65,9 @@ folded_table <- function(rows, width) {
   half <- (room - 3L) %/% 2L
   ends <- substring(names, nchar(names) - half + 1L)
   names[is_long] <- paste0(substr(names, 1L, room - 3L - half), "...", ends)[is_long]
-  columns[[1]] <- format(names)
+  # format() counts a backslash twice.
+  widths <- nchar(names, "width")
+  columns[[1]] <- paste0(names, strrep(" ", max(widths) - widths))
   wide[[1]] <- nchar(columns[[1]][[1]], "width")
   lines <- character()
   i <- 2L

@@ -39,6 +39,28 @@ test_that("results fit the console, and lose no number", {
   expect_identical(summary(found), found)
 })
 
+test_that("lines that stand by themselves are not joined", {
+  page <- c(
+    "<x> 80 of 400 texts, drawn at random, a fixed number of texts in each of the three strata",
+    "inclusion probabilities from 0.197 to 0.203"
+  )
+  expect_identical(fitted_page(page, 100L), page)
+  expect_identical(fitted_page(page, 60L)[[3]], page[[2]])
+})
+
+test_that("a backslash in a column has its own width", {
+  page <- c(
+    "model \\ people  yes   no",
+    "yes               1    2",
+    "no                3   40"
+  )
+  for (width in 19:27) {
+    lines <- fitted_page(page, width)
+    expect_lte(max(nchar(lines)), width)
+    expect_length(lines, if (width < 24) 6L else 3L)
+  }
+})
+
 test_that("sentences are wrapped again, and columns without room follow below", {
   page <- c(
     "<x> head",

@@ -228,11 +228,11 @@ class PairComparison:
 
     @property
     def _noted(self) -> list[str]:
-        return [
-            line
-            for text in self.notes
-            for line in ["", *textwrap.wrap(f"Note: {text}.", _LINE)]
-        ]
+        return [line for text in self.notes for line in ["", *_wrapped(f"Note: {text}.")]]
+
+
+def _wrapped(sentence: str) -> list[str]:
+    return textwrap.wrap(sentence, _LINE, subsequent_indent="  ")
 
 
 def comparison_of(

@@ -241,7 +241,7 @@ class CodebookComparison:
             n=self.n,
             good="low" if self.is_error else "high",
         )
-        return textwrap.fill(told, _LINE)
+        return textwrap.fill(told, _LINE, subsequent_indent="  ")
 
     def __str__(self) -> str:
         rows = [["candidate", TITLES[self.measure], "to the best", "s/text", ""]]
