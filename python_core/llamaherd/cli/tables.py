@@ -107,10 +107,8 @@ def _show_prompt(spec: RunSpec) -> int:
 def _model_file(spec: RunSpec, show: bool) -> Path:
     """Return the model file of a run, downloaded if needed; `show` prints its source."""
     from llamaherd.engine.hub.fetch import model_path  # noqa: PLC0415
-    from llamaherd.tables.execution import of_table  # noqa: PLC0415
 
-    with of_table("model"):
-        is_limited = fits_file_to_memory(spec.loading)
+    is_limited = fits_file_to_memory(spec.loading)
     return model_path(spec.path, check_memory=is_limited, name="model", progress=show)
 
 
@@ -135,7 +133,7 @@ def _cluster(address: str, spec: RunSpec) -> Cluster:
     """Start the actors of a run on a cluster, one on each machine."""
     from llamaherd.ray.cluster import Cluster  # noqa: PLC0415 - optional dependency
     from llamaherd.ray.config import Config  # noqa: PLC0415
-    from llamaherd.tables.execution import of_table  # noqa: PLC0415
+    from llamaherd.tables.spec_keys import of_table  # noqa: PLC0415
 
     with of_table("context"):
         config = Config(spec.path, model_options=spec.loading, context=spec.context)

@@ -10,11 +10,10 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from llamaherd.calls.chat.chat import chat_date
 from llamaherd.calls.journal.file import first_day
 from llamaherd.calls.journal.journal import Journal
-from llamaherd.calls.run.context import Context, checked_options
+from llamaherd.calls.run.context import Context
 from llamaherd.engine.core.caller import warn_notes
 from llamaherd.engine.core.errors import (
     ArgumentError,
-    BadArgumentError,
     Interrupted,
     JournalError,
     is_cancelled,
@@ -32,7 +31,7 @@ from llamaherd.tables.outputs import (
     writing,
 )
 from llamaherd.tables.record import Store, record_of
-from llamaherd.tables.spec_keys import KEYS
+from llamaherd.tables.spec_keys import of_table
 from llamaherd.tables.stored import STREAM
 from llamaherd.tables.table import growing
 
@@ -161,17 +160,6 @@ def on_this_machine(spec: RunSpec) -> Iterator[Host | Model]:
         yield context
 
 
-@contextmanager
-def of_table(name: str) -> Iterator[None]:
-    """Add the name of the TOML table to errors about its keys."""
-    try:
-        yield
-    except BadArgumentError as error:
-        if error.argument not in KEYS[name]:
-            raise
-        raise error.moved(argument=f"[{name}] {error.argument}") from None
-
-
 def do_run(
     spec: RunSpec,
     *,
@@ -183,7 +171,8 @@ def do_run(
 ) -> Outcome:
     """Execute a run, or one shard of it, which stores its rows only in its journal."""
     with ExitStack() as stack:
-        _check(spec, shard)
+        if shard is not None:
+            _check_shardable(spec)
         source = stack.enter_context(opened(spec))
         spec.template.check(list(source.table.columns))
         prefixed(spec, spec.row_task, source.table.columns)
@@ -249,15 +238,6 @@ def first_prompt(spec: RunSpec) -> str:
             with of_table("model"):
                 model = stack.enter_context(Model(spec.path, **spec.loading))
         return spec.row_task.prompt(text, model)
-
-
-def _check(spec: RunSpec, shard: tuple[int, int] | None) -> None:
-    """Check what needs no input, before the model is downloaded and loaded."""
-    if shard is not None:
-        _check_shardable(spec)
-    if spec.task != "embed":
-        with of_table("context"):
-            checked_options(spec.context)
 
 
 def _check_shardable(spec: RunSpec) -> None:

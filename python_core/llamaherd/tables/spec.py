@@ -12,6 +12,7 @@ from llamaherd.calls.asks.annotate_options import AnnotateOptions
 from llamaherd.calls.asks.labels import checked_labels
 from llamaherd.calls.asks.options import PromptOptions
 from llamaherd.calls.asks.settings import shape_with
+from llamaherd.calls.run.context import checked_options
 from llamaherd.calls.structured.shape import schema_text
 from llamaherd.coding.annotation.codebook import Codebook
 from llamaherd.coding.annotation.codebook_file import codebook_from
@@ -20,12 +21,14 @@ from llamaherd.engine.core import checks
 from llamaherd.engine.core.declaration import declares
 from llamaherd.engine.core.errors import ArgumentError, BadArgumentError
 from llamaherd.engine.core.sampling import SamplingParams
+from llamaherd.engine.model.model import checked_load_options
 from llamaherd.tables.spec_keys import (
     CHAT_KEYS,
     KEYS,
     TASKS_OF,
     RunKeys,
     is_schema_file,
+    of_table,
     template_text,
 )
 from llamaherd.tables.template import Template
@@ -68,6 +71,11 @@ class RunSpec(RunKeys):
         elif self.task == "generate":
             self._check_sampling()
         _ = self.row_task
+        with of_table("model"):
+            checked_load_options(self.loading)
+        if self.task != "embed":
+            with of_table("context"):
+                checked_options(self.context)
 
     def _rules(self) -> Iterator[tuple[object, str, str, str]]:
         """Yield rules: whether a key breaks it, the key, the problem and its code."""

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +24,11 @@ from llamaherd.engine.core.declaration import (
     option,
     options_of,
 )
-from llamaherd.engine.core.errors import ArgumentError, ArgumentTypeError
+from llamaherd.engine.core.errors import (
+    ArgumentError,
+    ArgumentTypeError,
+    BadArgumentError,
+)
 from llamaherd.engine.core.files import not_utf8
 from llamaherd.engine.core.values import Checked, Choice, Flag, TextKind, Unchecked, Whole
 from llamaherd.engine.model.model import Model
@@ -101,6 +106,17 @@ def check_keys(table: str, keys: object) -> None:
             code="unknown_argument",
             form="{problem}",
         )
+
+
+@contextmanager
+def of_table(name: str) -> Iterator[None]:
+    """Add the name of the TOML table to errors about its keys."""
+    try:
+        yield
+    except BadArgumentError as error:
+        if error.argument not in KEYS[name]:
+            raise
+        raise error.moved(argument=f"[{name}] {error.argument}") from None
 
 
 def is_schema_file(schema: str) -> bool:

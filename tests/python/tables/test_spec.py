@@ -143,6 +143,9 @@ def test_what_is_wrong_is_named(tmp_path: Path, text: str, message: str) -> None
         ("task = 'annotate'\n[codebook]\nquestion = 'Q?'\nlabls = ['a', 'b']", 5),
         ("task = 'classify'\n[classify]\nlabels = [\n'a',\n'b']\nlabls = 1", 7),
         ("chat = true\n[thinking]\nbudge = 3", 3),
+        ("[context]\nn_threads = 1\nn_ctx = -5", 4),
+        ("[model]\npath = 'm.gguf'\nn_gpu_layers = 'x'", 4),
+        ("[model]\npath = 'm.gguf'\nuse_mmap = 1", 4),
     ],
 )
 def test_an_error_has_the_line_of_its_key_or_table(
