@@ -164,3 +164,18 @@ expect_seen <- function(fun, ...) {
     expect_match(seen, text, fixed = TRUE)
   }
 }
+
+# Six texts with labels and parties.
+six_texts <- function() {
+  data.frame(
+    text = letters[1:6],
+    label = c("yes", "no"),
+    party = c("A", "A", "B")
+  )
+}
+
+# A sample of all six texts with these codes.
+sample_of_six <- function(codes) {
+  gold <- gold_sample(six_texts(), 6, text = text, label = label)
+  read_gold(data.frame(id = 1:6, code = codes), gold)
+}

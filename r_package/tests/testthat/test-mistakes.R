@@ -250,13 +250,8 @@ test_that("columns with one name are the error of an expression, too", {
 
 test_that("values of a wrong kind name their argument, in words of R", {
   skip_if_no_llamaherd()
-  data <- data.frame(
-    text = letters[1:6],
-    label = c("yes", "no"),
-    party = c("A", "A", "B")
-  )
-  gold <- gold_sample(data, 6, text = text, label = label)
-  gold <- read_gold(data.frame(id = 1:6, code = data$label), gold)
+  data <- six_texts()
+  gold <- sample_of_six(data$label)
   probs <- cbind(data, p_yes = 0.5, p_no = 0.5)
   curve <- coverage_curve(c(0.9, 0.5), c(TRUE, FALSE))
   cnd <- expect_error(

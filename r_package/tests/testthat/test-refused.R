@@ -171,13 +171,8 @@ test_that("codebooks, scales and types refuse wrong arguments", {
 
 test_that("samples and statistics refuse wrong arguments", {
   skip_if_no_llamaherd()
-  data <- data.frame(
-    text = letters[1:6],
-    label = c("yes", "no"),
-    party = c("A", "A", "B")
-  )
-  gold <- gold_sample(data, 6, text = text, label = label)
-  gold <- read_gold(data.frame(id = 1:6, code = c("yes", "yes", "no", NA, NA, NA)), gold)
+  data <- six_texts()
+  gold <- sample_of_six(c("yes", "yes", "no", NA, NA, NA))
   annotations <- data.frame(
     sample_id = rep(1:3, 2),
     model_id = rep(c("m2", "m1"), each = 3)
