@@ -29,7 +29,7 @@ from openai.types.chat import completion_create_params as chat_params
 from openai.types.responses import input_token_count_params, response_create_params
 
 if TYPE_CHECKING:
-    from llamaherd.server.schemas import UnusedField
+    from llamaherd.server.unused_fields import UnusedField
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.append(str(ROOT / "benchmarks"))

@@ -22,12 +22,10 @@ from llamaherd.server.running import counts
 from llamaherd.server.sampling import ANSWER_SCHEMA, FORM_FIELDS, STOP_FIELD, stop_of
 from llamaherd.server.schemas import (
     COUNT,
-    FIELDS,
     LIST,
     OBJECT,
     TEXT,
     Schema,
-    UnusedField,
     checked_fields,
     either,
     listed,
@@ -37,6 +35,7 @@ from llamaherd.server.schemas import (
     whole,
 )
 from llamaherd.server.tools import as_functions
+from llamaherd.server.unused_fields import FIELDS, UnusedField
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

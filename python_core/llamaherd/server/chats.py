@@ -20,7 +20,6 @@ from llamaherd.server.schemas import (
     TEXT,
     WHOLE,
     Schema,
-    check_of_message,
     check_value,
     checked_fields,
     either,
@@ -31,6 +30,7 @@ from llamaherd.server.schemas import (
     whole,
     with_more,
 )
+from llamaherd.server.unused_fields import check_of_message
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

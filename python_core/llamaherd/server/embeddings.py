@@ -22,9 +22,7 @@ from llamaherd.server.running import usage_of_reading
 from llamaherd.server.schemas import (
     FLAG,
     OBJECT,
-    OF_CLIENTS,
     Schema,
-    UnusedField,
     either,
     listed,
     part,
@@ -34,6 +32,7 @@ from llamaherd.server.schemas import (
 )
 from llamaherd.server.settings import name_among
 from llamaherd.server.shapes import Prepared, WorkShape, only_one
+from llamaherd.server.unused_fields import OF_CLIENTS, UnusedField
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

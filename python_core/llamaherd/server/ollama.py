@@ -21,10 +21,8 @@ from llamaherd.server.protocol import dumps
 from llamaherd.server.running import counts
 from llamaherd.server.schemas import (
     OBJECT,
-    OF_CLIENTS,
     TEXT,
     Schema,
-    UnusedField,
     either,
     listed,
     part,
@@ -38,6 +36,7 @@ from llamaherd.server.shapes import (
     check_answer_fits,
 )
 from llamaherd.server.tools import TOOL_FIELDS
+from llamaherd.server.unused_fields import OF_CLIENTS, UnusedField
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence

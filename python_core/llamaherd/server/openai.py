@@ -32,18 +32,9 @@ from llamaherd.server.sampling import (
     form_of,
     sampling_of,
 )
-from llamaherd.server.schemas import (
-    FIELDS,
-    FLAG,
-    PADDING,
-    Schema,
-    either,
-    listed,
-    record,
-    ref,
-    whole,
-)
+from llamaherd.server.schemas import FLAG, Schema, either, listed, record, ref, whole
 from llamaherd.server.shapes import AnsweringShape, check_answer_fits
+from llamaherd.server.unused_fields import FIELDS, PADDING
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping

@@ -23,15 +23,11 @@ from llamaherd.server.sampling import (
     STOP_FIELD,
 )
 from llamaherd.server.schemas import (
-    FIELDS,
     FLAG,
     LIST,
     OBJECT,
-    PADDING,
     TEXT,
-    VERBOSITY,
     Schema,
-    UnusedField,
     checked_fields,
     either,
     listed,
@@ -41,6 +37,7 @@ from llamaherd.server.schemas import (
     unfit,
     whole,
 )
+from llamaherd.server.unused_fields import FIELDS, PADDING, VERBOSITY, UnusedField
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

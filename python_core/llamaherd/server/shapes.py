@@ -20,7 +20,8 @@ from llamaherd.engine.core.words import words
 from llamaherd.engine.loop.slot_times import NO_TIMES
 from llamaherd.server.errors import WITH_PARTS, ApiError, unknown_field
 from llamaherd.server.protocol import dumps
-from llamaherd.server.schemas import OF_CLIENTS, Schema, check_value, part
+from llamaherd.server.schemas import Schema, check_value, part
+from llamaherd.server.unused_fields import OF_CLIENTS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
@@ -34,9 +35,9 @@ if TYPE_CHECKING:
     from llamaherd.engine.model.model import Model
     from llamaherd.server.answers import FormWriter
     from llamaherd.server.running import ParsedRequest
-    from llamaherd.server.schemas import UnusedField
     from llamaherd.server.settings import ServerSettings
     from llamaherd.server.threads import Kind
+    from llamaherd.server.unused_fields import UnusedField
 
 _T = TypeVar("_T")
 

@@ -74,7 +74,7 @@ def _is_accepted(path: str, status: int, got: Any) -> bool:
 def test_the_record_has_the_fields_of_the_installed_client() -> None:
     """Fails for a field that a new version of the client adds.
 
-    Record the field; serve it, add it to `server/schemas.py`, or let it be refused.
+    Record the field; serve it, add it to `server/unused_fields.py`, or let it be refused.
     """
     recorded = RECORD["OpenAI"]["paths"]
     for path, names in request_fields.of_openai().items():
