@@ -248,13 +248,6 @@ class CoderAgreement:
         return "\n".join(lines)
 
 
-_QUADRATIC = {"weighted kappa": "quadratic kappa"}  # beside one with other weights
-_ORDER = (
-    *("percent", "kappa", "linear kappa", "quadratic kappa", "weighted kappa"),
-    *("alpha", "ac1"),
-)
-
-
 def coder_agreement(
     codes: Sequence[Sequence[Code]],
     *,
@@ -300,22 +293,23 @@ def coder_agreement(
         raise ArgumentError(
             "must not all be 0", argument="unit_weights", code="out_of_range"
         )
-    rows = {
-        _QUADRATIC.get(coefficient.name, coefficient.name): coefficient
-        for coefficient in how.of(codes)
-    }
-    further = {
-        "linear kappa": None if scale == "nominal" else "linear",
-        "weighted kappa": kappa_weights,
-    }
-    rows |= {
-        name: cohen_kappa(codes, weights=of_kappa, levels=names, **how.common)
-        for name, of_kappa in further.items()
+    kappas = [
+        replace(
+            cohen_kappa(codes, weights=of_kappa, levels=names, **how.common), name=name
+        )
+        for name, of_kappa in {
+            "linear kappa": None if scale == "nominal" else "linear",
+            "quadratic kappa": None if scale == "nominal" else "quadratic",
+            "weighted kappa": kappa_weights,
+        }.items()
         if len(codes) == 2 and of_kappa is not None
-    }
+    ]
     return CoderAgreement(
         coefficients=tuple(
-            replace(rows[name], name=name) for name in _ORDER if name in rows
+            row
+            for coefficient in how.of(codes)
+            if coefficient.name != "weighted kappa"  # here "quadratic kappa"
+            for row in (coefficient, *(kappas if coefficient.name == "kappa" else ()))
         ),
         level=level,
         scale=scale,

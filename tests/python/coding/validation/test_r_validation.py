@@ -9,8 +9,11 @@ from typing import Any
 import llamaherd as lh
 import pytest
 from llamaherd import _r
+from llamaherd.coding.statistics.agreement import COEFFICIENTS
 from plain_forms import attributes, plain
 
+# Coefficients of two coders on a nominal scale.
+NOMINAL = [name for name, of in COEFFICIENTS.items() if not of.is_ordered]
 COMMON = {"scale": "nominal", "level": 0.95, "n_bootstrap": None, "seed": None}
 OPTIONS = {**COMMON, "several": None}
 MORE = {**COMMON, "levels": None, "known": [], "weights": None, "kappa_weights": None}
@@ -34,19 +37,33 @@ def test_agreement_is_a_table() -> None:
     of = attributes(made)
     assert (of["level"], of["scale"], of["is_weighted"]) == (0.95, "nominal", False)
     found = columns_of(made)
-    assert found["coefficient"] == ["percent", "kappa", "alpha", "ac1"]
+    assert found["coefficient"] == NOMINAL
     assert found["value"][1] == lh.cohen_kappa(*codes).value
     of_scale = {**MORE, "scale": "ordinal"}
     ordinal = columns_of(value(_r.agreement([[1, 2, 3], [1, 3, 3]], of_scale)))
     assert ordinal["coefficient"][1:4] == ["kappa", "linear kappa", "quadratic kappa"]
     own = {**MORE, "kappa_weights": [0, 1, 4]}
     found = columns_of(value(_r.agreement([[1, 2, 3, 3], [1, 3, 3, 1]], own)))
-    assert found["coefficient"] == ["percent", "kappa", "weighted kappa", "alpha", "ac1"]
+    assert found["coefficient"] == [*NOMINAL[:2], "weighted kappa", *NOMINAL[2:]]
     squared = lh.cohen_kappa([1, 2, 3, 3], [1, 3, 3, 1], weights="quadratic")
     assert found["value"][2] == pytest.approx(squared.value)
     refused = _r.agreement([["a"], ["b", "c"]], MORE)
     assert refused["error_type"] == "ArgumentError"
     assert "the same number of units for each coder" in refused["message"]
+
+
+def test_agreement_has_every_coefficient(monkeypatch: pytest.MonkeyPatch) -> None:
+    kappa = COEFFICIENTS["kappa"]
+    further = dataclasses.replace(
+        kappa, compute=lambda *how: dataclasses.replace(kappa.compute(*how), name="new")
+    )
+    monkeypatch.setitem(COEFFICIENTS, "new", further)
+    for scale in ("nominal", "ordinal"):
+        options = {**MORE, "scale": scale, "kappa_weights": [0, 1, 4]}
+        found = columns_of(value(_r.agreement([[1, 2, 3], [1, 3, 3]], options)))
+        kinds = ["linear", "quadratic"] * (scale == "ordinal") + ["weighted"]
+        kappas = [f"{kind} kappa" for kind in kinds]
+        assert found["coefficient"] == [*NOMINAL[:2], *kappas, *NOMINAL[2:], "new"]
 
 
 def frame(**columns: list[Any]) -> dict[str, Any]:
@@ -104,9 +121,9 @@ def test_agreement_on_several_labels_is_columns() -> None:
     assert found["several"] is True
     assert found["confusion"]["vs_gold"]["model"] is None
     of = found["label_agreement"]
-    assert of["label"] == ["a"] * 4 + ["b"] * 4
+    assert of["label"] == [name for name in "ab" for _ in NOMINAL]
     assert set(of["between"]) == {"model and people"}
-    assert of["coefficient"] == ["percent", "kappa", "alpha", "ac1"] * 2
+    assert of["coefficient"] == NOMINAL * 2
     one = plain(value(_r.validate(*given, options)))
     assert (one["several"], one["label_agreement"]) == (False, None)
 
