@@ -125,10 +125,6 @@ FIELDS: Mapping[str, UnusedField] = {
         "best_of stream_interval",
     ),
     **_fields(
-        UnusedField(NUMBER, (1,)),
-        "dynatemp_exponent length_penalty",
-    ),
-    **_fields(
         UnusedField(OBJECT, ({},)),
         "access_programs chat_template_kwargs media_io_kwargs mm_processor_kwargs "
         "prompt_cache_options vllm_xargs",
@@ -141,7 +137,7 @@ FIELDS: Mapping[str, UnusedField] = {
     "functions": UnusedField(LIST, ([],), "use tools"),
     "continue_final_message": UnusedField(either(FLAG, TEXT), (False,)),
     "adaptive_target": UnusedField(NUMBER, (-1,)),
-    "dynatemp_range": UnusedField(NUMBER, (0,)),
+    "length_penalty": UnusedField(NUMBER, (1,)),
     "reasoning_format": UnusedField(TEXT, ("auto", "deepseek")),
     "verbosity": UnusedField(TEXT, VERBOSITY),
     "function_call": UnusedField(

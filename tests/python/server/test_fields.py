@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from llamaherd.server.errors import JSON
 from llamaherd.server.responses import REFUSED
+from llamaherd.server.routes import SHAPES
 from llamaherd.server.schemas import kinds_of
 from served import BODIES, NAME
 
@@ -79,6 +80,15 @@ def test_the_record_has_the_fields_of_the_installed_client() -> None:
     recorded = RECORD["OpenAI"]["paths"]
     for path, names in request_fields.of_openai().items():
         assert set(names) <= set(recorded[path]), path
+
+
+def test_a_field_without_an_effect_has_none_on_some_path() -> None:
+    """A field that the server follows now is no longer in `unused_fields.py`."""
+    unused = {name for shape in SHAPES.values() for name in shape.unused}
+    without_effect = {
+        name for shape in SHAPES.values() for name in shape.unused.keys() - shape.fields
+    }
+    assert unused - without_effect == set()
 
 
 @pytest.mark.parametrize("path", NEEDED)
