@@ -164,8 +164,7 @@ def _application(
         *(
             Route(alias, endpoints[path], methods=_POST, include_in_schema=False)
             for alias, path in ALIASES.items()
-        ),
-        *pages.routes_of_openai(),
+        )
     )
     routes += pages.routes()
     in_batches = {

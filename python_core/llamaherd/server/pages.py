@@ -32,6 +32,7 @@ from llamaherd.server.protocol import (
     json_response,
 )
 from llamaherd.server.running import counts
+from llamaherd.server.schemas import OBJECT, TEXT, TEXT_OR_NULL, listed, record, ref
 from llamaherd.server.shapes import other_model
 from llamaherd.server.tokenizing import tokenizer_info
 
@@ -46,6 +47,7 @@ if TYPE_CHECKING:
     from llamaherd.server.batches.batch import BatchProgress
     from llamaherd.server.models.store import ModelStore
     from llamaherd.server.protocol import RequestRecord
+    from llamaherd.server.schemas import Schema
     from llamaherd.server.state import SharedState, ShownModel
 
 _Metric = TypeVar("_Metric", Counter, Histogram)
@@ -202,6 +204,21 @@ def known_name(models: ModelStore, requested: str | None) -> str:
     return name
 
 
+class Page(Route):
+    """Route of a GET request, with the JSON Schemas of its answer and its query."""
+
+    def __init__(
+        self,
+        path: str,
+        endpoint: Callable[[Request], Awaitable[Response]],
+        answer: Schema,
+        query: Mapping[str, Schema] | None = None,
+    ) -> None:
+        super().__init__(path, endpoint)
+        self.answer = answer
+        self.query = query or {}  # a page with a query loads the model that it names
+
+
 class ModelPages:
     """Routes of GET requests."""
 
@@ -211,22 +228,34 @@ class ModelPages:
         self._created = int(time.time())
         self.document: dict[str, object] = {}
 
-    def routes_of_openai(self) -> list[Route]:
-        """Return the routes that the server offers with and without `/v1`."""
+    def routes(self) -> list[Page]:
+        """Return all routes; those of OpenAI's API with and without `/v1`."""
+        models = record(object={"const": "list"}, data=listed(ref("Model")))
+        tokenizer = ("bos_token", "eos_token", "pad_token", "chat_template")
         return [
-            Route("/models", self.models),
-            Route("/models/{name:path}", self.model),
-        ]
-
-    def routes(self) -> list[Route]:
-        """Return the other routes."""
-        return [
-            Route("/tokenizer_info", self.tokenizer_info),
-            Route("/api/tags", self.tags),
-            Route("/version", self.version),
-            Route("/openapi.json", self.openapi),
-            Route("/health", self.health),
-            Route("/metrics", self.metrics),
+            *(
+                page
+                for start in ("/v1", "")
+                for page in (
+                    Page(f"{start}/models", self.models, models),
+                    Page(f"{start}/models/{{name:path}}", self.model, ref("Model")),
+                )
+            ),
+            Page(
+                "/tokenizer_info",
+                self.tokenizer_info,
+                record(**dict.fromkeys(tokenizer, TEXT_OR_NULL)),
+                query={"model": TEXT},
+            ),
+            Page(
+                "/api/tags",
+                self.tags,
+                record(models=listed(record(name=TEXT, model=TEXT))),
+            ),
+            Page("/version", self.version, record(version=TEXT)),
+            Page("/openapi.json", self.openapi, record(openapi=TEXT, paths=OBJECT)),
+            Page("/health", self.health, record(status=TEXT)),
+            Page("/metrics", self.metrics, TEXT),
         ]
 
     def _described(self, model: ShownModel) -> dict[str, object]:

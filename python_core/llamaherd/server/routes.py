@@ -13,8 +13,9 @@ from llamaherd.server.embeddings import EmbeddingsApi, RerankApi
 from llamaherd.server.generate import GenerateApi
 from llamaherd.server.ollama import OllamaChat, OllamaEmbed, ShowApi
 from llamaherd.server.openai import ChatCompletions, Completions
+from llamaherd.server.pages import Page
 from llamaherd.server.responses import Responses
-from llamaherd.server.schemas import Schema, listed, record, ref
+from llamaherd.server.schemas import Schema, ref
 from llamaherd.server.scores import AnnotateApi, ClassifyApi, ScoreApi
 from llamaherd.server.shapes import AnsweringShape
 from llamaherd.server.tokenizing import (
@@ -70,22 +71,6 @@ _ERRORS = {
     "504": "The request took too long.",
 }
 _OF_GET = ("400", "401", "403", "404", "503")
-_BY_MODEL = "/tokenizer_info"
-_TEXT_BODY: Schema = {"text/plain": {"schema": schemas.TEXT}}
-# JSON Schemas of the answers of pages.
-_PAGES: dict[str, Schema] = {
-    "/models": record(object={"const": "list"}, data=listed(ref("Model"))),
-    "/models/{name}": ref("Model"),
-    _BY_MODEL: record(
-        **dict.fromkeys(
-            ("bos_token", "eos_token", "pad_token", "chat_template"), schemas.TEXT_OR_NULL
-        )
-    ),
-    "/api/tags": record(models=listed(record(name=schemas.TEXT, model=schemas.TEXT))),
-    "/version": record(version=schemas.TEXT),
-    "/health": record(status=schemas.TEXT),
-    "/openapi.json": record(openapi=schemas.TEXT, paths=schemas.OBJECT),
-}
 
 
 def openapi(
@@ -95,7 +80,6 @@ def openapi(
 ) -> Schema:
     """Return the document; `bodies` and `queries` are those of other pages, by path."""
     paths: dict[str, Schema] = {}
-    queries = {**queries, _BY_MODEL: {"model": schemas.TEXT}}
     for route in routes:
         if not route.include_in_schema:
             continue
@@ -126,25 +110,25 @@ def _operation(
 ) -> Schema:
     plain = path.removeprefix("/v1")
     shape = SHAPES.get(plain)
-    answers = _PAGES.get(plain, {}) if shape is None else shape.answers
-    content: Schema = {_JSON: {"schema": answers}}
-    if plain == "/metrics":
-        content = _TEXT_BODY
+    page = route if isinstance(route, Page) else None
+    answers = page.answer if page is not None else {} if shape is None else shape.answers
+    media = "text/plain" if answers is schemas.TEXT else _JSON
+    content: Schema = {media: {"schema": answers}}
     if shape is not None and "stream" in shape.fields:
         content[shape.media_type.partition(";")[0]] = {"schema": schemas.TEXT}
-    is_small = method != "POST" and plain != _BY_MODEL
+    query = queries.get(plain, {}) if page is None else page.query
+    is_small = method != "POST" and (page is None or not query)
     errors = {c: _ERRORS[c] for c in _OF_GET} if is_small else _ERRORS
     body = bodies.get(plain) if method == "POST" else None
     if shape is not None:
         body = {_JSON: {"schema": shape.request_schema()}}
-    query = queries.get(plain, {}) if method == "GET" else {}
     parameters = [
         {"name": name, "in": "path", "required": True, "schema": schemas.TEXT}
         for name in ("name", "id")
         if f"{{{name}}}" in path
     ] + [
         {"name": name, "in": "query", "required": False, "schema": schema}
-        for name, schema in query.items()
+        for name, schema in (query if method == "GET" else {}).items()
     ]
     return {
         "summary": _summary(route, method) if shape is None else shape.summary,
