@@ -24,7 +24,7 @@ BASES = (
 WINGS = {"engine", "calls", "coding"}
 MOST_LINES = 500  # of a Python file of the package; a longer one has two purposes
 MOST_LINES_OF_THE_PAGE = 250
-SUFFIXES = r"(?:py|R|cpp|hpp|h|md|toml|yml|sh|bib|inc)"
+SUFFIXES = r"(?:pyi?|R|cpp|hpp|h|md|toml|yml|sh|bib|inc)"
 FILE = re.compile(rf"`((?:[\w.-]+/)*[\w*-]+\.{SUFFIXES})`((?: \((?:`\w+`(?:, )?)+\))?)")
 PLACE = re.compile(rf"`(?:[\w.-]+/)+`|`[\w./*-]*\w\.{SUFFIXES}`|`[\w./]+/[A-Z]+`")
 

@@ -17,4 +17,4 @@ def test_the_example_of_the_page_is_computed(monkeypatch: pytest.MonkeyPatch) ->
     benchmark = importlib.import_module("validation")
     page = benchmark.PAGE.read_text(encoding="utf-8")
     written = benchmark.marked.replaced(page, "example", benchmark.example())
-    assert written == page
+    assert written == page, "`python benchmarks/validation.py` writes it"
