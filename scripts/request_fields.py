@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from llamaherd.server.errors import JSON
-from llamaherd.server.routes import SHAPES
+from llamaherd.server.routes import FORMATS
 from llamaherd.server.schemas import kinds_of
 from openai.types import completion_create_params, embedding_create_params
 from openai.types.chat import completion_create_params as chat_params
@@ -53,15 +53,15 @@ _OF_VLLM = {
 
 def unused_field(path: str, name: str) -> UnusedField | None:
     """Return a field without an effect on a path of an endpoint."""
-    shape = SHAPES[path.removeprefix("/v1")]
-    return None if name in shape.fields else shape.unused.get(name)
+    form = FORMATS[path.removeprefix("/v1")]
+    return None if name in form.fields else form.unused.get(name)
 
 
 def status_of(path: str, name: str) -> str:
     """Return the effect of a field in requests to a path of an endpoint."""
     field = unused_field(path, name)
     if field is None:
-        is_served = name in SHAPES[path.removeprefix("/v1")].fields
+        is_served = name in FORMATS[path.removeprefix("/v1")].fields
         return "served" if is_served else "refused"
     if field.values is None:
         return "no effect"

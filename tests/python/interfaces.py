@@ -125,8 +125,8 @@ WHOLE: dict[str, tuple[Any, set[str]]] = {
 def of_server(path: str) -> Taken:
     """Return the fields of requests, with the defaults of a request without fields."""
     if path in WHOLE:
-        shape, own = WHOLE[path]
-        return dict.fromkeys(shape.fields - own - {"model"}, UNSEEN)
+        form, own = WHOLE[path]
+        return dict.fromkeys(form.fields - own - {"model"}, UNSEEN)
     model: Any = SimpleNamespace(n_ctx_train=512)
     if path == "/generate":
         understood = path_format(GenerateApi, model).understand({"prompt": "a"})

@@ -16,8 +16,8 @@ from llamaherd.calls.run.context import checked_options
 from llamaherd.engine.memory.device import Placement
 from llamaherd.server import serving
 from llamaherd.server.app import create_app, create_app_of_models
+from llamaherd.server.formats import Served
 from llamaherd.server.settings import ServerSettings, hosts_of
-from llamaherd.server.shapes import Served
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence

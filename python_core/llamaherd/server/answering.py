@@ -15,6 +15,7 @@ from llamaherd.engine.core.words import spoken_in
 from llamaherd.server import errors
 from llamaherd.server.echo import EchoedResult, start_echo
 from llamaherd.server.errors import JSON, JSON_WITHOUT_CHAT
+from llamaherd.server.formats import Prepared
 from llamaherd.server.limits import CONSTRAINING, check_form
 from llamaherd.server.protocol import (
     ClientGoneError,
@@ -26,7 +27,6 @@ from llamaherd.server.protocol import (
     start_events,
 )
 from llamaherd.server.running import Running, start_several
-from llamaherd.server.shapes import Prepared
 from llamaherd.server.threads import AwaitedJob, kind_of, n_items, run_on
 
 if TYPE_CHECKING:
@@ -38,9 +38,9 @@ if TYPE_CHECKING:
     from llamaherd.calls.run.handle import Handle
     from llamaherd.engine.core.results import Result, Results
     from llamaherd.server.answers import FormWriter
+    from llamaherd.server.formats import AnswerFormat, PathFormat, WorkFormat
     from llamaherd.server.protocol import RequestRecord
     from llamaherd.server.running import ParsedRequest
-    from llamaherd.server.shapes import AnsweringShape, PathFormat, WorkShape
     from llamaherd.server.state import SharedState
     from llamaherd.server.threads import Kind, Submit
 
@@ -76,11 +76,11 @@ class JsonRequest:
 class Endpoint(ABC):
     """ASGI application of a path that takes JSON."""
 
-    def __init__(self, shared: SharedState, shape: PathFormat | type[PathFormat]) -> None:
+    def __init__(self, shared: SharedState, form: PathFormat | type[PathFormat]) -> None:
         self._shared = shared
-        self._fields = shape.fields
-        self._error_event = shape.error_event
-        self._terms = JSON if "chat" in shape.fields else JSON_WITHOUT_CHAT
+        self._fields = form.fields
+        self._error_event = form.error_event
+        self._terms = JSON if "chat" in form.fields else JSON_WITHOUT_CHAT
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request; after an error, answer with the error."""
@@ -129,10 +129,10 @@ class Endpoint(ABC):
 class Computing(ABC):
     """Answers of a model, whose work ends if the client leaves or the time is over."""
 
-    def __init__(self, shared: SharedState, shape: PathFormat) -> None:
+    def __init__(self, shared: SharedState, form: PathFormat) -> None:
         self._shared = shared
-        self._served = shape.served
-        self._lacks_text = shape.needs_text and shape.served.ctx is None
+        self._served = form.served
+        self._lacks_text = form.needs_text and form.served.ctx is None
 
     async def answer(self, request: JsonRequest) -> None:
         """Answer one request; errors are sent by the `Endpoint`."""
@@ -177,10 +177,10 @@ class Computing(ABC):
 class Answering(Computing):
     """Application of a path whose answers are generated texts."""
 
-    def __init__(self, shared: SharedState, shape: AnsweringShape) -> None:
-        super().__init__(shared, shape)
-        self._ctx: Any = shape.served.ctx
-        self._shape = shape
+    def __init__(self, shared: SharedState, form: AnswerFormat) -> None:
+        super().__init__(shared, form)
+        self._ctx: Any = form.served.ctx
+        self._format = form
 
     async def compute(self, request: JsonRequest, running: Running) -> None:
         """See `Computing`."""
@@ -202,7 +202,7 @@ class Answering(Computing):
     def _submit_now(
         self, fields: dict[str, object], submit: Submit, record: RequestRecord
     ) -> tuple[ParsedRequest, Handle | AwaitedJob[Results]]:
-        parsed = self._shape.understand(fields)
+        parsed = self._format.understand(fields)
         if record.is_background:
             last = {"priority": LAST_PRIORITY}
             parsed = replace(parsed, options={**parsed.options, **last})
@@ -226,7 +226,7 @@ class Answering(Computing):
     async def _answer(
         self, parsed: ParsedRequest, running: Running, record: RequestRecord, send: Send
     ) -> None:
-        answer = self._shape.answer(parsed)
+        answer = self._format.answer(parsed)
         if parsed.stream:
             record.results = results = await self._send_pieces(
                 answer, running, record, send
@@ -251,11 +251,11 @@ class Answering(Computing):
                     if record.status:
                         await send_event(send, answer.piece(piece))
                     else:
-                        await start_events(send, self._shape.media_type)
+                        await start_events(send, self._format.media_type)
                         await send_event(send, answer.start() + answer.piece(piece))
         results = await running.results()
         if not record.status:
-            await start_events(send, self._shape.media_type)
+            await start_events(send, self._format.media_type)
             await send_event(send, answer.start())
         return results
 
@@ -301,9 +301,9 @@ def _check_ids(prompt: object, n_vocab: int) -> None:
 class Working(Computing):
     """Application of a path whose answers are never streamed."""
 
-    def __init__(self, shared: SharedState, shape: WorkShape) -> None:
-        super().__init__(shared, shape)
-        self._shape = shape
+    def __init__(self, shared: SharedState, form: WorkFormat) -> None:
+        super().__init__(shared, form)
+        self._format = form
 
     async def compute(self, request: JsonRequest, running: Running) -> None:
         """See `Computing`."""
@@ -312,7 +312,7 @@ class Working(Computing):
 
         def start() -> Prepared[Any] | bytes:
             check_form(request.fields, request.n_bytes)
-            prepared = self._shape.prepare(request.fields)
+            prepared = self._format.prepare(request.fields)
             if isinstance(prepared, dict):
                 return encoded(prepared)
             running.handle = AwaitedJob(prepared, self._submit_of(prepared, pool, record))

@@ -374,7 +374,7 @@ class ChatWriter(_OpenAiWriter):
         message: dict[str, object] = {"role": "assistant", "content": reply.text}
         message["refusal"] = None
         if reply.calls:
-            message["tool_calls"] = [call.shape for call in reply.calls]
+            message["tool_calls"] = [call.document for call in reply.calls]
         thought = reply.result.thinking
         if thought is not None:  # clients read one of these two names
             message |= dict.fromkeys(("reasoning_content", "reasoning"), thought)
@@ -387,7 +387,7 @@ class ChatWriter(_OpenAiWriter):
         if reply.text or (reply.text is not None and self._parsed.tools is not None):
             deltas.append({"content": reply.text, **reply.invalid})
         if reply.calls:
-            parts = [{"index": i, **call.shape} for i, call in enumerate(reply.calls)]
+            parts = [{"index": i, **call.document} for i, call in enumerate(reply.calls)]
             deltas.append({"tool_calls": parts})
         return [{"delta": delta} for delta in deltas]
 

@@ -369,7 +369,7 @@ class Messages(RewrittenChat):
         return f"event: error\n{super().error_event(error)}"
 
     def understand(self, fields: dict[str, object]) -> ParsedRequest:
-        """See `AnsweringShape`."""
+        """See `AnswerFormat`."""
         parsed = super().understand(fields)
         # The first event of a stream has the number of tokens of the prompt.
         return replace(parsed, with_running_usage=parsed.stream)

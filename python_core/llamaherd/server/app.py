@@ -25,6 +25,7 @@ from llamaherd.server.batches.pages import BODIES, FIELDS, QUERIES, BatchPages
 from llamaherd.server.batches.service import BatchService
 from llamaherd.server.batches.store import NOT_STORED, reason_of
 from llamaherd.server.errors import JSON, ApiError, not_stored, of_exception
+from llamaherd.server.formats import Served
 from llamaherd.server.models.loading import (
     OpenModel,
     load_files,
@@ -41,9 +42,8 @@ from llamaherd.server.protocol import (
     error_response,
     send_json,
 )
-from llamaherd.server.routes import ALIASES, SHAPES, computing_of, openapi
+from llamaherd.server.routes import ALIASES, FORMATS, computing_of, openapi
 from llamaherd.server.schemas import checked_string
-from llamaherd.server.shapes import Served
 from llamaherd.server.state import SharedState
 from llamaherd.server.threads import run_on
 
@@ -151,15 +151,15 @@ def _application(
     """Return the application with all routes."""
     shared.when_ending = models.stop_loading
     endpoints: dict[str, Endpoint] = {
-        path: ByModel(shared, models, path) for path in SHAPES
+        path: ByModel(shared, models, path) for path in FORMATS
     }
     endpoints[ShowApi.path] = ShowModel(shared, models)
     metrics = Metrics(models)
     pages = ModelPages(models, metrics)
     routes: list[Route] = []
-    for path, shape in SHAPES.items():
+    for path, form in FORMATS.items():
         post = Route(path, endpoints[path], methods=_POST)
-        routes += _with_and_without_v1(post) if shape.has_v1 else [post]
+        routes += _with_and_without_v1(post) if form.has_v1 else [post]
     routes += _with_and_without_v1(
         *(
             Route(alias, endpoints[path], methods=_POST, include_in_schema=False)
@@ -168,9 +168,9 @@ def _application(
     )
     routes += pages.routes()
     in_batches = {
-        shape.shown_path(): endpoints[path]
-        for path, shape in SHAPES.items()
-        if shape.in_batches
+        form.shown_path(): endpoints[path]
+        for path, form in FORMATS.items()
+        if form.in_batches
     }
     batches = BatchService(shared, settings.data, in_batches, models)
     routes += Dashboard(shared, models, batches.progress).routes()
@@ -259,7 +259,7 @@ class ByModel(Endpoint):
     """ASGI application of one path, which a model answers."""
 
     def __init__(self, shared: SharedState, models: ModelStore, path: str) -> None:
-        super().__init__(shared, SHAPES[path])
+        super().__init__(shared, FORMATS[path])
         self._models = models
         self._path = path
 

@@ -17,6 +17,7 @@ from llamaherd.engine.core.declaration import options_of
 from llamaherd.engine.core.errors import BadArgumentError, code_of
 from llamaherd.server import schemas
 from llamaherd.server.errors import bad_field, of_text
+from llamaherd.server.formats import Prepared, WorkFormat, only_one
 from llamaherd.server.limits import check_pairs
 from llamaherd.server.running import usage_of_reading
 from llamaherd.server.schemas import (
@@ -31,7 +32,6 @@ from llamaherd.server.schemas import (
     whole,
 )
 from llamaherd.server.settings import name_among
-from llamaherd.server.shapes import Prepared, WorkShape, only_one
 from llamaherd.server.unused_fields import OF_CLIENTS, UnusedField
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from llamaherd.calls.run.embedding import Embeddings
     from llamaherd.calls.run.job import Runnable
     from llamaherd.engine.model.model import Model
-    from llamaherd.server.shapes import Served
+    from llamaherd.server.formats import Served
 
 _OPTIONS = options_of(EmbedOptions, "http").keys()
 _FORMATS = ("float", "base64")
@@ -51,7 +51,7 @@ _FORMATS = ("float", "base64")
 _TRUNCATE: dict[str, Schema] = {"truncate_prompt_tokens": {"const": -1}}
 
 
-class EmbeddingsApi(WorkShape):
+class EmbeddingsApi(WorkFormat):
     """Format of `/v1/embeddings`."""
 
     path = "/embeddings"
@@ -86,7 +86,7 @@ class EmbeddingsApi(WorkShape):
     needs_text = False
 
     def prepare(self, fields: dict[str, object]) -> Prepared[Embeddings]:
-        """See `WorkShape`."""
+        """See `WorkFormat`."""
         return self.prepared(self.effective_fields(fields))
 
     def prepared(self, request: Mapping[str, Any]) -> Prepared[Embeddings]:
@@ -183,7 +183,7 @@ _DOCUMENT = either(schemas.SOME_TEXT, part({"text": schemas.SOME_TEXT}))
 _PROMPT = "Passage: {}\nQuestion that this passage answers:"
 
 
-class RerankApi(WorkShape):
+class RerankApi(WorkFormat):
     """Format of `/v1/rerank`.
 
     As in vLLM and llama-server, the format follows Jina's and Cohere's APIs. With
@@ -229,7 +229,7 @@ class RerankApi(WorkShape):
         self._vectors = EmbeddingsApi(served)
 
     def prepare(self, fields: dict[str, object]) -> Prepared[Any]:
-        """See `WorkShape`."""
+        """See `WorkFormat`."""
         request = self.effective_fields(fields)
         name, model = self._vectors.chosen(request)
         query = _text(request["query"])

@@ -12,11 +12,11 @@ from llamaherd.engine.core.sampling import SamplingParams
 from llamaherd.server.answers import FormWriter, ServedAnswer
 from llamaherd.server.chats import with_defaults
 from llamaherd.server.errors import JSON, bad_field
+from llamaherd.server.formats import AnswerFormat, check_answer_fits
 from llamaherd.server.protocol import dumps
 from llamaherd.server.running import ParsedRequest, usage
 from llamaherd.server.sampling import token_bias
 from llamaherd.server.schemas import FAILURE, TEXT, TOKENS, either, record, ref
-from llamaherd.server.shapes import AnsweringShape, check_answer_fits
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -65,7 +65,7 @@ def _ending(result: Result) -> dict[str, object]:
     }
 
 
-class GenerateApi(AnsweringShape):
+class GenerateApi(AnswerFormat):
     """Format of `/generate`."""
 
     path = "/generate"
@@ -86,7 +86,7 @@ class GenerateApi(AnsweringShape):
     writer = _GeneratedWriter
 
     def understand(self, fields: dict[str, object]) -> ParsedRequest:
-        """See `AnsweringShape`. A field with null is treated as missing."""
+        """See `AnswerFormat`. A field with null is treated as missing."""
         request = self.effective_fields(fields)
         if request.get("chat") is True:
             _check_roles(request["prompt"])

@@ -16,6 +16,11 @@ from llamaherd.server import schemas
 from llamaherd.server.answers import FormWriter, ServedAnswer
 from llamaherd.server.embeddings import EmbeddingsApi
 from llamaherd.server.errors import ApiError
+from llamaherd.server.formats import (
+    PathFormat,
+    Prepared,
+    check_answer_fits,
+)
 from llamaherd.server.openai import ChatCompletions, RewrittenChat
 from llamaherd.server.protocol import dumps
 from llamaherd.server.running import counts
@@ -29,11 +34,6 @@ from llamaherd.server.schemas import (
     record,
     whole,
     with_more,
-)
-from llamaherd.server.shapes import (
-    PathFormat,
-    Prepared,
-    check_answer_fits,
 )
 from llamaherd.server.tools import TOOL_FIELDS
 from llamaherd.server.unused_fields import OF_CLIENTS, UnusedField
@@ -274,7 +274,7 @@ class OllamaEmbed(EmbeddingsApi):
     in_batches = False
 
     def prepare(self, fields: dict[str, object]) -> Prepared[Embeddings]:
-        """See `WorkShape`."""
+        """See `WorkFormat`."""
         request = self.effective_fields(fields)
         request.pop("options", None)
         prepared = self.prepared({"truncate": True, **request})

@@ -22,6 +22,7 @@ from llamaherd.server.chats import (
     thinking_names,
 )
 from llamaherd.server.errors import ApiError, bad_field, renamed
+from llamaherd.server.formats import AnswerFormat, check_answer_fits
 from llamaherd.server.logprobs import MOST_LOGPROBS
 from llamaherd.server.running import ParsedRequest
 from llamaherd.server.sampling import (
@@ -33,15 +34,14 @@ from llamaherd.server.sampling import (
     sampling_of,
 )
 from llamaherd.server.schemas import FLAG, Schema, either, listed, record, ref, whole
-from llamaherd.server.shapes import AnsweringShape, check_answer_fits
 from llamaherd.server.unused_fields import FIELDS, PADDING
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
     from llamaherd.calls.asks.rendering import Rendered
+    from llamaherd.server.formats import Served
     from llamaherd.server.sampling import AnswerForm
-    from llamaherd.server.shapes import Served
 
 _OF_STREAMS = ("include_usage", "continuous_usage_stats")
 MOST_SAMPLES = 128  # as in OpenAI's API
@@ -56,7 +56,7 @@ _COMMON: dict[str, Schema] = {
 _MOST_ADDED = 16  # start and end tokens, and a space before the text
 
 
-class Completions(AnsweringShape):
+class Completions(AnswerFormat):
     """Format of `/v1/completions`."""
 
     path = "/completions"
@@ -88,7 +88,7 @@ class Completions(AnsweringShape):
     in_batches = True
 
     def understand(self, fields: dict[str, object]) -> ParsedRequest:
-        """See `AnsweringShape`."""
+        """See `AnswerFormat`."""
         request = self.effective_fields(fields)
         echo = request.get("echo", False)
         of_prompt = logprobs.of_prompt(request)
@@ -117,7 +117,7 @@ class Completions(AnsweringShape):
         )
 
 
-class ChatCompletions(AnsweringShape):
+class ChatCompletions(AnswerFormat):
     """Format of `/v1/chat/completions`."""
 
     path = "/chat/completions"
@@ -148,7 +148,7 @@ class ChatCompletions(AnsweringShape):
     in_batches = True
 
     def understand(self, fields: dict[str, object]) -> ParsedRequest:
-        """See `AnsweringShape`."""
+        """See `AnswerFormat`."""
         request = self.effective_fields(fields)
         max_tokens = _max_tokens_of(request, self._settings.n_ctx_of(self._model))
         messages = chat_messages(request["messages"])
@@ -204,7 +204,7 @@ class ChatCompletions(AnsweringShape):
         return max(1, min(most, n_ctx - n_before))
 
 
-class RewrittenChat(AnsweringShape):
+class RewrittenChat(AnswerFormat):
     """Base class of formats whose requests are rewritten as requests of chats.
 
     `names` maps names in chats to fields, for errors; `length` limits the answer.
@@ -218,7 +218,7 @@ class RewrittenChat(AnsweringShape):
         self._chats = ChatCompletions(served)
 
     def understand(self, fields: dict[str, object]) -> ParsedRequest:
-        """See `AnsweringShape`."""
+        """See `AnswerFormat`."""
         request = self.effective_fields(fields)
         if self.length in request:
             n_ctx = self._settings.n_ctx_of(self._model)

@@ -26,6 +26,7 @@ from starlette.routing import Route
 import llamaherd
 from llamaherd.calls.run.embedding import EmbedStats
 from llamaherd.engine.memory.hardware import available_memory
+from llamaherd.server.formats import other_model
 from llamaherd.server.ollama import tags
 from llamaherd.server.protocol import (
     dumps,
@@ -33,7 +34,6 @@ from llamaherd.server.protocol import (
 )
 from llamaherd.server.running import counts
 from llamaherd.server.schemas import OBJECT, TEXT, TEXT_OR_NULL, listed, record, ref
-from llamaherd.server.shapes import other_model
 from llamaherd.server.tokenizing import tokenizer_info
 
 if TYPE_CHECKING:

@@ -135,7 +135,7 @@ class Responses(RewrittenChat):
     in_batches = True
 
     def understand(self, fields: dict[str, object]) -> ParsedRequest:
-        """See `AnsweringShape`."""
+        """See `AnswerFormat`."""
         return replace(super().understand(fields), repeated=_repeated(fields))
 
     def as_chat(self, request: Mapping[str, Any]) -> dict[str, object]:

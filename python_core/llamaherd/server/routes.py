@@ -10,6 +10,7 @@ from llamaherd.server import schemas
 from llamaherd.server.answering import Answering, Working
 from llamaherd.server.anthropic import Messages
 from llamaherd.server.embeddings import EmbeddingsApi, RerankApi
+from llamaherd.server.formats import AnswerFormat
 from llamaherd.server.generate import GenerateApi
 from llamaherd.server.ollama import OllamaChat, OllamaEmbed, ShowApi
 from llamaherd.server.openai import ChatCompletions, Completions
@@ -17,7 +18,6 @@ from llamaherd.server.pages import Page
 from llamaherd.server.responses import Responses
 from llamaherd.server.schemas import Schema, ref
 from llamaherd.server.scores import AnnotateApi, ClassifyApi, ScoreApi
-from llamaherd.server.shapes import AnsweringShape
 from llamaherd.server.tokenizing import (
     ChatTokensApi,
     CountTokensApi,
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from starlette.routing import Route
 
     from llamaherd.server.answering import Computing
-    from llamaherd.server.shapes import PathFormat, Served, WorkShape
+    from llamaherd.server.formats import PathFormat, Served, WorkFormat
     from llamaherd.server.state import SharedState
 
 _CLASSES: tuple[type[PathFormat], ...] = (
@@ -43,17 +43,17 @@ _CLASSES: tuple[type[PathFormat], ...] = (
     *(TokenizeApi, DetokenizeApi, TemplateApi),
     *(OllamaChat, OllamaEmbed, ShowApi),
 )
-SHAPES = {shape.path: shape for shape in _CLASSES}  # by path without /v1
+FORMATS = {form.path: form for form in _CLASSES}  # by path without /v1
 # Other names of paths, which clients of llama-server use.
 ALIASES = {"/reranking": "/rerank"}
 
 
 def computing_of(shared: SharedState, served: Served, path: str) -> Computing:
     """Return the object that answers requests of a path with a model."""
-    shape = SHAPES[path](served)
-    if isinstance(shape, AnsweringShape):
-        return Answering(shared, shape)
-    return Working(shared, cast("WorkShape", shape))
+    form = FORMATS[path](served)
+    if isinstance(form, AnswerFormat):
+        return Answering(shared, form)
+    return Working(shared, cast("WorkFormat", form))
 
 
 _JSON = "application/json"
@@ -109,19 +109,19 @@ def _operation(
     queries: Mapping[str, Schema],
 ) -> Schema:
     plain = path.removeprefix("/v1")
-    shape = SHAPES.get(plain)
+    form = FORMATS.get(plain)
     page = route if isinstance(route, Page) else None
-    answers = page.answer if page is not None else {} if shape is None else shape.answers
+    answers = page.answer if page is not None else {} if form is None else form.answers
     media = "text/plain" if answers is schemas.TEXT else _JSON
     content: Schema = {media: {"schema": answers}}
-    if shape is not None and "stream" in shape.fields:
-        content[shape.media_type.partition(";")[0]] = {"schema": schemas.TEXT}
+    if form is not None and "stream" in form.fields:
+        content[form.media_type.partition(";")[0]] = {"schema": schemas.TEXT}
     query = queries.get(plain, {}) if page is None else page.query
     is_small = method != "POST" and (page is None or not query)
     errors = {c: _ERRORS[c] for c in _OF_GET} if is_small else _ERRORS
     body = bodies.get(plain) if method == "POST" else None
-    if shape is not None:
-        body = {_JSON: {"schema": shape.request_schema()}}
+    if form is not None:
+        body = {_JSON: {"schema": form.request_schema()}}
     parameters = [
         {"name": name, "in": "path", "required": True, "schema": schemas.TEXT}
         for name in ("name", "id")
@@ -131,7 +131,7 @@ def _operation(
         for name, schema in (query if method == "GET" else {}).items()
     ]
     return {
-        "summary": _summary(route, method) if shape is None else shape.summary,
+        "summary": _summary(route, method) if form is None else form.summary,
         "operationId": f"{method.lower()} {path}",
         "responses": {
             "200": {"description": "The answer.", "content": content},

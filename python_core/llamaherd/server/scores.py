@@ -18,10 +18,10 @@ from llamaherd.engine.core.errors import BadArgumentError, codes_of
 from llamaherd.server import schemas
 from llamaherd.server.chats import with_defaults
 from llamaherd.server.errors import bad_field
+from llamaherd.server.formats import Prepared, WorkFormat
 from llamaherd.server.limits import check_pairs
 from llamaherd.server.running import usage_of_reading
 from llamaherd.server.schemas import either, listed, record, rows
-from llamaherd.server.shapes import Prepared, WorkShape
 from llamaherd.tasks.annotate import Annotate
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 _NUMBERS = {**schemas.OBJECT, "additionalProperties": schemas.NUMBER_OR_NULL}  # by label
 
 
-class _RowsApi(WorkShape):
+class _RowsApi(WorkFormat):
     """Base class of formats whose answers have a row for each prompt or text."""
 
     in_batches = True
@@ -84,7 +84,7 @@ class ScoreApi(_RowsApi):
     )
 
     def prepare(self, fields: dict[str, object]) -> Prepared[ScoreResults]:
-        """See `WorkShape`."""
+        """See `WorkFormat`."""
         request, prompts = self._items(fields)
         check_pairs(prompts, request["continuations"], "continuations")
         options = ScoreOptions(**self._options(request), on_error="continue")
@@ -133,7 +133,7 @@ class ClassifyApi(_RowsApi):
     )
 
     def prepare(self, fields: dict[str, object]) -> Prepared[ClassifyResults]:
-        """See `WorkShape`."""
+        """See `WorkFormat`."""
         request, prompts = self._items(fields)
         check_pairs(prompts, request["labels"], "labels")
         options = ClassifyOptions(**self._options(request), on_error="continue")
@@ -209,7 +209,7 @@ class AnnotateApi(_RowsApi):
     answers = rows()
 
     def prepare(self, fields: dict[str, object]) -> Prepared[Coded]:
-        """See `WorkShape`."""
+        """See `WorkFormat`."""
         request, texts = self._items(fields)
         options = self._options(request)
         codebook = _codebook(request["codebook"])

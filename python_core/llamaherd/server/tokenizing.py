@@ -15,11 +15,11 @@ from llamaherd.engine.native.vocabulary import token_text
 from llamaherd.server import schemas
 from llamaherd.server.anthropic import Messages
 from llamaherd.server.errors import bad_field, renamed
+from llamaherd.server.formats import AnswerFormat, PathFormat, WorkFormat, only_one
 from llamaherd.server.limits import check_strings
 from llamaherd.server.openai import ChatCompletions, RewrittenChat
 from llamaherd.server.responses import Responses
 from llamaherd.server.schemas import Schema, either, listed, or_null, record
-from llamaherd.server.shapes import AnsweringShape, PathFormat, WorkShape, only_one
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -50,17 +50,17 @@ _OF_ONE_KIND = frozenset(
 )
 
 
-class _OfModel(WorkShape):
+class _OfModel(WorkFormat):
     """Format of a route whose answer needs the model's vocabulary or chat template."""
 
     has_v1 = False
     needs_text = False
 
     def _parsed(
-        self, shape: type[AnsweringShape], fields: Mapping[str, object]
+        self, form: type[AnswerFormat], fields: Mapping[str, object]
     ) -> ParsedRequest:
         """Parse a request for its prompt; the length of its answer has no effect."""
-        least = {name: n for name, n in _OF_LENGTH.items() if name in shape.fields}
+        least = {name: n for name, n in _OF_LENGTH.items() if name in form.fields}
         for name, n in least.items():
             if fields.get(name) is not None:
                 checks.integer(name, fields[name], n)
@@ -68,9 +68,9 @@ class _OfModel(WorkShape):
             name: value for name, value in fields.items() if name not in least
         }
         # The shortest answer fits, and its length is not computed from the prompt.
-        length = shape.length if issubclass(shape, RewrittenChat) else ""
+        length = form.length if issubclass(form, RewrittenChat) else ""
         prompt_fields[length or "max_completion_tokens"] = 1
-        return shape(self.served).understand(prompt_fields)
+        return form(self.served).understand(prompt_fields)
 
 
 class _TextFields(PathFormat):
@@ -105,7 +105,7 @@ class TokenizeApi(_OfModel):
         return either(texts, chat)
 
     def prepare(self, fields: dict[str, object]) -> dict[str, object]:
-        """See `WorkShape`."""
+        """See `WorkFormat`."""
         if fields.get("messages") is not None:
             name = "return_token_strs"
             wants_texts = fields.get(name) is not None and checks.flag(name, fields[name])
@@ -168,7 +168,7 @@ class DetokenizeApi(_OfModel):
     answers = record(prompt=schemas.TEXT, content=schemas.TEXT)
 
     def prepare(self, fields: dict[str, object]) -> dict[str, object]:
-        """See `WorkShape`."""
+        """See `WorkFormat`."""
         request = self.effective_fields(fields)
         tokens = request["tokens"]
         for i, token in enumerate(tokens):
@@ -190,7 +190,7 @@ class TemplateApi(_OfModel):
     answers = record(prompt=schemas.TEXT)
 
     def prepare(self, fields: dict[str, object]) -> dict[str, object]:
-        """See `WorkShape`."""
+        """See `WorkFormat`."""
         parsed = self._parsed(ChatCompletions, fields)
         return {"prompt": _rendered(self._model, parsed)}
 
@@ -198,7 +198,7 @@ class TemplateApi(_OfModel):
 class _Counting(_OfModel):
     """Format of a path that returns the number of tokens of a conversation."""
 
-    counted: ClassVar[type[AnsweringShape]] = ChatCompletions
+    counted: ClassVar[type[AnswerFormat]] = ChatCompletions
     has_v1 = True
     needs_text = True
     answers = record(
@@ -212,7 +212,7 @@ class _Counting(_OfModel):
         super().__init_subclass__()
 
     def prepare(self, fields: dict[str, object]) -> dict[str, object]:
-        """See `WorkShape`."""
+        """See `WorkFormat`."""
         parsed = self._parsed(self.counted, fields)
         tokens = _tokens_of(self._model, self.needed[0], parsed)
         return {"object": "response.input_tokens", "input_tokens": len(tokens)}

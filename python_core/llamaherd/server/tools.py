@@ -91,7 +91,7 @@ class FunctionCall:
     arguments: str  # arguments as JSON
 
     @property
-    def shape(self) -> dict[str, object]:
+    def document(self) -> dict[str, object]:
         """Call in the format of OpenAI's API."""
         function = {"name": self.name, "arguments": self.arguments}
         return {"id": self.id, "type": "function", "function": function}

@@ -11,7 +11,7 @@ import pytest
 from fake_context import answer
 from llamaherd.engine.core.argument import Argument
 from llamaherd.server.errors import of_exception
-from llamaherd.server.routes import SHAPES
+from llamaherd.server.routes import FORMATS
 from served import NAME, served
 
 if TYPE_CHECKING:
@@ -227,7 +227,7 @@ def test_constraints_that_the_installed_llguidance_lacks_are_told() -> None:
     assert "llguidance 1.5.0" in str(told)
 
 
-@pytest.mark.parametrize("path", list(SHAPES))
+@pytest.mark.parametrize("path", list(FORMATS))
 def test_a_key_twice_is_refused_by_name(client: Client, path: str) -> None:
     for body in (b'{"seed": 1, "a": 2, "seed": 3}', b'{"a": [{"seed": 1, "seed": 1}]}'):
         status, got = client.post(path, body)

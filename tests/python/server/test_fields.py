@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from llamaherd.server.errors import JSON
 from llamaherd.server.responses import REFUSED
-from llamaherd.server.routes import SHAPES
+from llamaherd.server.routes import FORMATS
 from llamaherd.server.schemas import kinds_of
 from served import BODIES, NAME
 
@@ -84,9 +84,9 @@ def test_the_record_has_the_fields_of_the_installed_client() -> None:
 
 def test_a_field_without_an_effect_has_none_on_some_path() -> None:
     """A field that the server follows now is no longer in `unused_fields.py`."""
-    unused = {name for shape in SHAPES.values() for name in shape.unused}
+    unused = {name for form in FORMATS.values() for name in form.unused}
     without_effect = {
-        name for shape in SHAPES.values() for name in shape.unused.keys() - shape.fields
+        name for form in FORMATS.values() for name in form.unused.keys() - form.fields
     }
     assert unused - without_effect == set()
 

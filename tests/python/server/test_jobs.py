@@ -16,8 +16,8 @@ from llamaherd.calls.run.call import Call
 from llamaherd.engine.core.request import AbandonedError, Preparing, check_wanted
 from llamaherd.engine.core.words import words
 from llamaherd.server.errors import ApiError
+from llamaherd.server.formats import Prepared
 from llamaherd.server.scores import ScoreApi
-from llamaherd.server.shapes import Prepared
 from llamaherd.server.threads import AwaitedJob
 from served import served
 from stepping import plan, stepping, submit

@@ -12,7 +12,7 @@ import jsonschema
 import llamaherd as lh
 import pytest
 import tiny_models
-from llamaherd.server.routes import SHAPES
+from llamaherd.server.routes import FORMATS
 from served import BODIES, served
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ NEEDED: dict[str, dict[str, Any]] = {
 
 def _properties(path: str) -> dict[str, Any]:
     """Return the schema of each field of a path."""
-    schema = SHAPES[path.removeprefix("/v1")].request_schema()
+    schema = FORMATS[path.removeprefix("/v1")].request_schema()
     found: dict[str, Any] = {}
     for body in schema.get("anyOf", [schema]):
         found |= body["properties"]
@@ -52,7 +52,7 @@ def _has_number(schema: Any) -> bool:
     return any(isinstance(x, (int, float)) and not isinstance(x, bool) for x in listed)
 
 
-PATHS = [shape.shown_path() for shape in SHAPES.values()]
+PATHS = [form.shown_path() for form in FORMATS.values()]
 CASES = [
     (path, name)
     for path in PATHS

@@ -13,7 +13,7 @@ import served
 import thorough
 from llamaherd.server.batches import pages as batch_pages
 from llamaherd.server.responses import Responses
-from llamaherd.server.routes import SHAPES as ROUTES
+from llamaherd.server.routes import FORMATS as ALL_FORMATS
 from llamaherd.server.sampling import ALIASES
 from llamaherd.server.schemas import kinds_of
 from served import NAME
@@ -24,10 +24,10 @@ if TYPE_CHECKING:
     from served import Client
 
 Schema = dict[str, Any]
-SHAPES = {
-    shape.shown_path(): shape
-    for shape in ROUTES.values()
-    if "responses" not in shape.path
+FORMATS = {
+    form.shown_path(): form
+    for form in ALL_FORMATS.values()
+    if "responses" not in form.path
 }
 MESSAGES = [{"role": "user", "content": "a"}]
 CODEBOOK = {"question": "Which?", "labels": ["a", "b"]}
@@ -85,10 +85,10 @@ def test_it_has_every_path(real: Client, document: Schema) -> None:
     routes = {route.path.replace(":path", "") for route in shown_routes}
     assert document["paths"].keys() == routes
     shown = {p for p, each in document["paths"].items() if "post" in each}
-    with_v1 = {f"/v1{path}" if f"/v1{path}" in SHAPES else path for path in shown}
+    with_v1 = {f"/v1{path}" if f"/v1{path}" in FORMATS else path for path in shown}
     others = {"responses", "files", "batches"}
     kept = {path for path in with_v1 if not others & set(path.split("/"))}
-    assert kept == SHAPES.keys()
+    assert kept == FORMATS.keys()
     names = [
         each["operationId"] for p in document["paths"].values() for each in p.values()
     ]
@@ -102,14 +102,14 @@ def test_responses_have_every_field(document: Schema) -> None:
     assert not _checker(document, schema).is_valid({"max_output_tokens": 0, "input": "a"})
 
 
-@pytest.mark.parametrize("path", list(SHAPES))
+@pytest.mark.parametrize("path", list(FORMATS))
 def test_it_has_every_field(path: str) -> None:
-    shown = _properties(ROUTES[path.removeprefix("/v1")].request_schema())
-    shape: Any = SHAPES[path]
-    assert shape.fields <= shown.keys()
+    shown = _properties(ALL_FORMATS[path.removeprefix("/v1")].request_schema())
+    form: Any = FORMATS[path]
+    assert form.fields <= shown.keys()
 
 
-@pytest.mark.parametrize("path", list(SHAPES))
+@pytest.mark.parametrize("path", list(FORMATS))
 def test_every_field_is_known(real: Client, document: Schema, path: str) -> None:
     """Null, which means no value, is accepted for all optional fields."""
     schema = _body_of(document, path)
@@ -123,7 +123,7 @@ def test_every_field_is_known(real: Client, document: Schema, path: str) -> None
 
 
 @pytest.mark.more(reason="many requests or long waits in the server", cases=5)
-@pytest.mark.parametrize("path", list(SHAPES))
+@pytest.mark.parametrize("path", list(FORMATS))
 def test_requests_and_answers_follow_it(
     real: Client, document: Schema, path: str
 ) -> None:
@@ -230,10 +230,10 @@ def _wrong_objects(schema: Schema) -> Iterator[tuple[Any, str]]:
 def test_what_a_schema_does_not_allow_is_refused_by_its_place(
     real: Client, path: str
 ) -> None:
-    shape, body = ROUTES[path.removeprefix("/v1")], served.BODIES[path]
+    form, body = ALL_FORMATS[path.removeprefix("/v1")], served.BODIES[path]
     n = 0
-    for name in shape.field_schemas.keys() & shape.fields - ALIASES.keys():
-        for value, place in _wrong(shape.field_schemas[name]):
+    for name in form.field_schemas.keys() & form.fields - ALIASES.keys():
+        for value, place in _wrong(form.field_schemas[name]):
             status, got = real.post(path, {**body, name: value})
             assert status == 400, (name, value, got)
             error = got["error"]

@@ -154,8 +154,8 @@ def test_items_of_earlier_answers_become_messages(ctx: lh.Context) -> None:
         {"type": "function_call", "call_id": "c3", "name": "wipe", "arguments": "{}"},
         {"type": "function_call_output", "call_id": "c3", "output": ""},
     ]
-    shape = path_format(Responses, ctx.model)
-    (messages,) = shape.understand({"input": items}).prompts
+    form = path_format(Responses, ctx.model)
+    (messages,) = form.understand({"input": items}).prompts
     assert [m["role"] for m in messages] == [
         *("user", "assistant", "tool", "tool", "assistant", "tool")
     ]
@@ -268,16 +268,16 @@ def test_a_stream_of_calls_has_the_types_of_its_package(ctx: lh.Context) -> None
 
 def test_text_and_calls_of_a_free_answer(ctx: lh.Context) -> None:
     """A random model writes no call, so the test inserts a call into the answer."""
-    shape = path_format(Responses, ctx.model)
-    parsed = shape.understand({"input": "a", "tools": [PAINT, WIPE]})
+    form = path_format(Responses, ctx.model)
+    parsed = form.understand({"input": "a", "tools": [PAINT, WIPE]})
     text = 'Well.<tool_call>{"name": "wipe", "arguments": {"colour": "red"}}</tool_call>'
     made = lh.generate(ctx, "a", max_tokens=1)
     tokens = lh.tokenize(ctx.model, text, add_special=False)
     result = replace(made, text=text, tokens=tokens, finish_reason="stop")
-    said, call = shape.answer(parsed).whole([result])["output"]  # type: ignore[misc]
+    said, call = form.answer(parsed).whole([result])["output"]  # type: ignore[misc]
     assert said["content"][0]["text"] == "Well."
     assert (call["name"], json.loads(call["arguments"])) == ("wipe", {"colour": "red"})
-    writer = shape.answer(parsed)
+    writer = form.answer(parsed)
     text = writer.start() + writer.piece(TextPiece("We")) + writer.end([result])
     events = [json.loads(line[6:]) for line in text.split("\n") if line[:5] == "data:"]
     types = [e["type"].removeprefix("response.") for e in events]

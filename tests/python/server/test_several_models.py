@@ -24,7 +24,7 @@ from llamaherd.engine.native.shim import GpuMemory
 from llamaherd.server import serving
 from llamaherd.server.app import create_app, create_app_of_models
 from llamaherd.server.models.spec import AdapterSpec, ModelSpec
-from llamaherd.server.routes import SHAPES
+from llamaherd.server.routes import FORMATS
 from llamaherd.server.settings import ServerSettings
 from llamaherd.server.tokenizing import TokenizeApi
 from served import BODIES, NAME, room_for, served, served_app, served_models, started_with
@@ -521,7 +521,7 @@ def test_a_server_that_r_starts_answers_in_the_words_of_json(
         status, got = client.post("/api/show", body)
         message = got["error"]["message"]
         assert (status, message) == (400, "verbose must be true or false, not 3")
-        for path in SHAPES:
+        for path in FORMATS:
             for wrong in ({"model": True}, {"model": []}, {**body, "user": 3}):
                 status, got = client.post(path, wrong)
                 assert 400 <= status < 500, (path, got)

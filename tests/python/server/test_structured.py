@@ -273,9 +273,9 @@ def test_a_template_without_functions_gets_their_description(
     ctx: lh.Context, tmp_path: Path
 ) -> None:
     def prompt_of(model: lh.Model) -> str:
-        shape = path_format(ChatCompletions, model)
+        form = path_format(ChatCompletions, model)
         fields = {"messages": ASK, "tools": [PAINT], "tool_choice": "required"}
-        parsed = shape.understand(fields)
+        parsed = form.understand(fields)
         own = parsed.options["variables"]
         return lh.apply_chat_template(model, parsed.prompts[0], variables=own)
 

@@ -65,8 +65,8 @@ def call(arguments: object) -> dict[str, Any]:
 
 
 def prompt_of(ctx: lh.Context, **fields: Any) -> str:
-    shape = path_format(ChatCompletions, ctx.model)
-    parsed = shape.understand({"messages": ASK, "max_tokens": 5, **fields})
+    form = path_format(ChatCompletions, ctx.model)
+    parsed = form.understand({"messages": ASK, "max_tokens": 5, **fields})
     own = parsed.options.get("variables")
     return lh.apply_chat_template(ctx.model, parsed.prompts[0], variables=own)
 
@@ -121,10 +121,10 @@ def test_what_is_no_call_stays_text_with_its_problem(ctx: lh.Context) -> None:
     assert problem["text"] == bad
     alone = answer(ctx, bad)
     assert use.read(ctx.model, alone) == (bad, [], "stop")
-    shape = path_format(ChatCompletions, ctx.model)
-    parsed = shape.understand({"messages": ASK, "tools": [PAINT], "max_tokens": 5})
-    message = shape.answer(parsed).whole([alone])["choices"][0]["message"]  # type: ignore[index]
-    events = shape.answer(parsed).end([alone])
+    form = path_format(ChatCompletions, ctx.model)
+    parsed = form.understand({"messages": ASK, "tools": [PAINT], "max_tokens": 5})
+    message = form.answer(parsed).whole([alone])["choices"][0]["message"]  # type: ignore[index]
+    events = form.answer(parsed).end([alone])
     assert message["content"] == bad
     for key in ("content", "invalid_tool_calls"):
         assert json.dumps(message[key], separators=(",", ":")) in events
@@ -238,9 +238,9 @@ def test_functions_and_a_form_of_the_answer(client: Client, is_stream: bool) -> 
 
 
 def test_calls_beside_a_form_are_those_of_declared_functions(ctx: lh.Context) -> None:
-    shape = path_format(ChatCompletions, ctx.model)
+    form = path_format(ChatCompletions, ctx.model)
     fields = {"messages": ASK, "tools": [PAINT], "response_format": FORMAT}
-    use = shape.understand({**fields, "max_tokens": 5}).tools
+    use = form.understand({**fields, "max_tokens": 5}).tools
     assert use is not None
     for name, is_call in (("paint", True), ("other", False)):
         text = json.dumps({"name": name, "arguments": {"n": 1}})

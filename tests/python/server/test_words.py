@@ -13,7 +13,7 @@ import tiny_models
 from llamaherd.cli.wording import COMMAND_LINE
 from llamaherd.server.errors import JSON
 from llamaherd.server.models.spec import AdapterSpec, ModelSpec
-from llamaherd.server.routes import SHAPES
+from llamaherd.server.routes import FORMATS
 from served import BODIES, served, served_models
 
 if TYPE_CHECKING:
@@ -131,8 +131,8 @@ CONTEXT = {"n_threads": 1, "n_ctx": 512}
 
 
 def _fields(path: str) -> frozenset[str]:
-    shape = SHAPES.get(path.removeprefix("/v1"))
-    found: frozenset[str] = frozenset() if shape is None else shape.fields
+    form = FORMATS.get(path.removeprefix("/v1"))
+    found: frozenset[str] = frozenset() if form is None else form.fields
     return found | BOOK_FIELDS if path == "/v1/annotate" else found
 
 

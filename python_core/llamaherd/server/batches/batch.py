@@ -8,9 +8,9 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from llamaherd.server.errors import ApiError
+from llamaherd.server.formats import PathFormat
 from llamaherd.server.protocol import parse_object
 from llamaherd.server.schemas import OBJECT, SOME_TEXT, TEXT, shown
-from llamaherd.server.shapes import PathFormat
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -48,7 +48,7 @@ class StoredFile:
     expires: int | None = None  # None: it is never removed
 
     @property
-    def shape(self) -> dict[str, object]:
+    def document(self) -> dict[str, object]:
         """File in the format of OpenAI's API."""
         return {
             "id": self.id,
@@ -112,7 +112,7 @@ class Batch:
         return replace(self, status=status, times={**self.times, status: now})
 
     @property
-    def shape(self) -> dict[str, object]:
+    def document(self) -> dict[str, object]:
         """Batch in the format of OpenAI's API."""
         return {
             "id": self.id,

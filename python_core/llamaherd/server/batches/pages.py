@@ -17,6 +17,7 @@ from llamaherd.engine.core.words import spoken_in
 from llamaherd.server.batches import upload
 from llamaherd.server.batches.batch import Batch, StoredFile, new_id
 from llamaherd.server.errors import JSON, ApiError, bad_field
+from llamaherd.server.formats import PathFormat
 from llamaherd.server.protocol import body_parts, json_response, read_object
 from llamaherd.server.schemas import (
     TEXT,
@@ -25,7 +26,6 @@ from llamaherd.server.schemas import (
     part,
     whole,
 )
-from llamaherd.server.shapes import PathFormat
 from llamaherd.server.threads import run_on
 
 if TYPE_CHECKING:
@@ -145,7 +145,7 @@ class BatchPages:
         except BaseException:
             discard(path)
             raise
-        return json_response(file.shape)
+        return json_response(file.document)
 
     def _new_path(self, store: BatchStore) -> Path:
         """Return the path of a new file, if there is space for it."""
@@ -172,7 +172,7 @@ class BatchPages:
 
     async def _file(self, request: Request) -> Response:
         """Describe a file."""
-        return json_response((await self._requested_file(request)).shape)
+        return json_response((await self._requested_file(request)).document)
 
     async def _content(self, request: Request) -> Response:
         """Return the content of a file."""
@@ -243,7 +243,7 @@ class BatchPages:
         return _page(request, list(map(self._service.shown, batches)), "batches")
 
     def _shown(self, batch: Batch) -> Response:
-        return json_response(self._service.shown(batch).shape)
+        return json_response(self._service.shown(batch).document)
 
     async def _requested_batch(self, request: Request) -> Batch:
         batch_id = request.path_params["id"]
@@ -297,7 +297,7 @@ def _page(
             text = f"after: there is no {_shortened(after)} in the list"
             raise bad_field("after", text)
         items = items[ids.index(after) + 1 :]
-    data = [item.shape for item in items[:n]]
+    data = [item.document for item in items[:n]]
     return json_response(
         {
             "object": "list",

@@ -23,8 +23,8 @@ from llamaherd.engine.model.loading import read_header
 from llamaherd.engine.model.model import Model
 from llamaherd.server.chats import with_defaults
 from llamaherd.server.errors import JSON, ApiError
+from llamaherd.server.formats import Served
 from llamaherd.server.models.spec import cache_sizes, identity_of
-from llamaherd.server.shapes import Served
 from llamaherd.server.state import RequestQueue, ShownModel, sum_of_loads
 
 if TYPE_CHECKING:

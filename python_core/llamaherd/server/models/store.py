@@ -34,8 +34,8 @@ if TYPE_CHECKING:
     from llamaherd.engine.loop.slot_times import SlotTimes
     from llamaherd.engine.model.loading import ModelHeader
     from llamaherd.engine.model.model import Model
+    from llamaherd.server.formats import Served
     from llamaherd.server.models.loading import StoredModel
-    from llamaherd.server.shapes import Served
     from llamaherd.server.state import ShownModel
 
 log = logging.getLogger(__name__)

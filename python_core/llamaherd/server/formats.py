@@ -178,7 +178,7 @@ class PathFormat:
         return {**schemas, **cls.field_schemas}
 
 
-class AnsweringShape(PathFormat, ABC):
+class AnswerFormat(PathFormat, ABC):
     """Format whose answers are generated texts."""
 
     writer: ClassVar[type[FormWriter]]
@@ -216,7 +216,7 @@ class Prepared(Generic[_T]):
         return results  # type: ignore[no-any-return]
 
 
-class WorkShape(PathFormat, ABC):
+class WorkFormat(PathFormat, ABC):
     """Format whose answers are never streamed."""
 
     @abstractmethod
