@@ -21,11 +21,12 @@ from llamaherd.coding.reports import prose
 from llamaherd.coding.reports.prose import cite, measured, phrase, short_hash
 from llamaherd.coding.reports.report_data import estimates_in, sha256_of
 from llamaherd.coding.selection.measures import TITLES
+from llamaherd.coding.statistics.agreement import COEFFICIENTS
 from llamaherd.engine.core.files import write_new
 from llamaherd.engine.core.phrases import verb
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Collection, Mapping, Sequence
 
     from llamaherd.coding.reports.report_data import Contents
 
@@ -283,22 +284,25 @@ def _facts_of_validation(validation: Mapping[str, Any] | None) -> dict[str, Any]
     return {
         "has_majority": len(validation["coders"]) > 1,
         "weighted_by": weights,
-        "between_people": _reported(validation["coder_agreement"], ("kappa", "alpha")),
-        "of_model": _reported(validation["model_agreement"], ("kappa",)),
+        "between_people": _reported(validation["coder_agreement"], COEFFICIENTS),
+        "of_model": _reported(validation["model_agreement"], ("kappa", "weighted kappa")),
     }
 
 
 def _reported(
-    coefficients: Sequence[Mapping[str, Any]] | None, names: Sequence[str]
+    coefficients: Sequence[Mapping[str, Any]] | None, names: Collection[str]
 ) -> list[Mapping[str, Any]]:
-    """Return the coefficients in `names`; if kappa is weighted, weighted kappa."""
+    """Return the coefficients in `names` that have a sentence; one kappa at most."""
     by_name = {
         coefficient["name"]: coefficient
         for coefficient in coefficients or []
         if coefficient["value"] is not None
+        and coefficient["name"] in names
+        and COEFFICIENTS[coefficient["name"]].sentence
     }
-    best = (by_name.get(f"weighted {name}") or by_name.get(name) for name in names)
-    return [coefficient for coefficient in best if coefficient is not None]
+    if "weighted kappa" in by_name:
+        by_name.pop("kappa", None)
+    return list(by_name.values())
 
 
 def _estimates(facts: Mapping[str, Any], used: list[str]) -> list[str]:

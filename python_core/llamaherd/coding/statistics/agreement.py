@@ -290,7 +290,5 @@ COEFFICIENTS = {
     "ac1": Coefficient(
         compute=lambda codes, how: gwet_ac1(codes, levels=how.names, **how.common),
         title="Gwet's AC1",
-        sentence="Gwet's AC1",
-        reference="gwet2008",
     ),
 }

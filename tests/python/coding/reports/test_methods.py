@@ -17,6 +17,7 @@ from llamaherd.coding.gold.draw import DESIGNS
 from llamaherd.coding.gold.pooling import WAVES
 from llamaherd.coding.reports.methods import methods_of
 from llamaherd.coding.reports.report_data import contents_of
+from llamaherd.coding.statistics.agreement import COEFFICIENTS
 from reported import LABELS, N, with_codebook, with_run, with_settings
 
 if TYPE_CHECKING:
@@ -102,6 +103,21 @@ def test_the_rule_for_ties_is_told_once(coded: lh.Coded) -> None:
     assert "on a tie" not in lh.methods_text(coded, alike).text
     both = lh.methods_text(coded, tied, lh.estimate(coded, gold.with_codes(anna)))
     assert both.text.count("on a tie") == 1
+
+
+def test_each_coefficient_with_a_sentence_is_reported(
+    results: tuple[lh.types.Validation, lh.types.Estimates],
+    coded: lh.Coded,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    assert all(of.reference for of in COEFFICIENTS.values() if of.sentence)
+    named = dataclasses.replace(
+        COEFFICIENTS["ac1"], sentence="Gwet's AC1", reference="fang2026"
+    )
+    monkeypatch.setitem(COEFFICIENTS, "ac1", named)
+    found = lh.methods_text(coded, results[0])
+    assert "and Gwet's AC1 0." in found.text
+    assert "fang2026" in found.references
 
 
 def test_weighted_kappa_is_of_1968(coded: lh.Coded) -> None:
