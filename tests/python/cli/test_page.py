@@ -3,15 +3,30 @@
 from __future__ import annotations
 
 import shlex
-from typing import Any
+from typing import TYPE_CHECKING, Any, get_args
 
 import pytest
 from click.testing import CliRunner
+from llamaherd.cli.codebooks import codebooks
+from llamaherd.cli.estimate import estimate, recalibrate
+from llamaherd.cli.gold import gold
 from llamaherd.cli.page import Command, declared_flags
+from llamaherd.cli.pairs import pairs
 from llamaherd.cli.run import annotate, classify, embed, run
+from llamaherd.coding.estimation.estimates import METHODS
+from llamaherd.coding.estimation.recalibration import FEATURES
+from llamaherd.coding.gold.draw import KINDS
+from llamaherd.coding.pairs.design import DESIGNS
+from llamaherd.coding.selection.evaluation import Prefer
+from llamaherd.coding.selection.measures import MEASURES
+from llamaherd.coding.statistics.sampling import ALLOCATIONS, TARGETS
 from llamaherd.engine.core.declaration import Options, declares, option
 from llamaherd.engine.core.values import Choice, Flag, Real, TextKind, Whole
+from llamaherd.engine.model.loading import SPLIT_MODES
 from llamaherd.tables.spec_keys import RunKeys
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
 
 PAGE = """
 Do something with tables.
@@ -72,6 +87,27 @@ def test_options_are_read_as_the_page_says() -> None:
 )
 def test_other_values_are_refused(words: list[str], message: str) -> None:
     assert message in called(*words)[1]
+
+
+@pytest.mark.parametrize(
+    ("command", "name", "values"),
+    [
+        (codebooks.commands["compare"], "measure", MEASURES),
+        (codebooks.commands["best"], "prefer", get_args(Prefer)),
+        (estimate, "methods", METHODS),
+        (estimate, "target", TARGETS),
+        (gold.commands["sample"], "prob", KINDS),
+        (gold.commands["sample"], "allocation", ALLOCATIONS),
+        (pairs, "design", DESIGNS),
+        (recalibrate, "features", FEATURES),
+        (run, "model__split_mode", SPLIT_MODES),
+    ],
+)
+def test_choices_on_a_page_are_those_of_the_library(
+    command: Command, name: str, values: Collection[str]
+) -> None:
+    (param,) = [param for param in command.params if param.name == name]
+    assert set(param.type.choices) == set(values)
 
 
 def test_the_help_is_the_page() -> None:

@@ -50,7 +50,7 @@ DESIGNS = {
     "given": "at random, with given probabilities",
     "waves": "in waves of different designs",
 }
-_KINDS = ("simple", "stratified", "uncertainty", "weights")
+KINDS = ("simple", "stratified", "uncertainty", "weights")
 # Default of an argument, and the designs that it is for.
 _USES: dict[str, tuple[object, tuple[str, ...]]] = {
     "by": (None, ("stratified",)),
@@ -173,7 +173,7 @@ def gold_sample(
     kind = "given"
     if prob is None or isinstance(prob, str):
         kind = prob or ("simple" if by is None else "stratified")
-        checks.choice("prob", kind, _KINDS)
+        checks.choice("prob", kind, KINDS)
     _check_used(
         kind,
         by=by,
