@@ -268,15 +268,19 @@ def _names(
     A gold sample contains the order of labels, which a column of texts does not contain.
     """
     known = list(answers.names)
-    if not known and scale == "ordinal":
-        known = list(codes.names)
-    if not (known or several):
-        return None
     columns: Any = [answers.labels, *codes.columns]
     seen = [
         {label for labels in column for label in labels or ()} if several else set(column)
         for column in columns
     ]
+    if not known and scale == "ordinal":
+        known = list(codes.names)
+        if not any(isinstance(label, str) for labels in seen for label in labels):
+            # the sample has texts
+            numbers: list[Hashable] = [number_in(str(name)) for name in known]
+            known = known if None in numbers else numbers
+    if not (known or several):
+        return None
     if is_given or scale == "ordinal":  # people may know labels that the model does not
         check_declared(known, seen if scale == "ordinal" else seen[:1], "labels")
     return known + sorted(set().union(*seen).difference(known, {None}), key=str)

@@ -385,6 +385,11 @@ def test_numbers_are_what_people_wrote_as_text() -> None:
     base = lh.validate(labels, [1, 2, 2, 2, 1], scale="ordinal")
     found = lh.validate(labels, ["1", "2", "2", "2.0", "1"], scale="ordinal")
     assert repr(found) == repr(base)
+    drawn = sample(5, [0, 1, 2, 3, 4], [list("12221")], names=("1", "2", "3", "4"))
+    ordered = lh.validate(labels, drawn, scale="ordinal")
+    assert ordered.labels == (1, 2, 3, 4)
+    kappas = [each.model_agreement[2].value for each in (ordered, base)]
+    assert kappas[0] == pytest.approx(kappas[1])
     text = lh.validate(labels, ["1", "2", "2", "none", "1"])
     assert text.accuracy.accuracy.value == 0.5
     assert text.labels == ("1", "2", "3", "none")
