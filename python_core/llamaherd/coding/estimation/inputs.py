@@ -10,6 +10,7 @@ import numpy as np
 
 from llamaherd.coding import frames
 from llamaherd.coding.annotation.label_sets import has_several, scale_of
+from llamaherd.coding.codes import are_measured, number_in
 from llamaherd.coding.estimation import formulas
 from llamaherd.coding.estimation.design_checks import clusters_of, note_on_copies
 from llamaherd.coding.estimation.fitting import FitSettings
@@ -185,14 +186,15 @@ def agreement_line(gold: object) -> str:
     if alike.n_units == 0:
         return note("no_shared_text", n_coders=n_coders)
     codes = {code for column in gold.codes for code in column if code is not None}
-    is_ordinal = gold.design.get("scale") == "ordinal" and codes <= set(gold.names)
-    scale: Scale = "ordinal" if is_ordinal else "nominal"
-    alpha = krippendorff_alpha(
-        by_coder,
-        scale=scale,
-        levels=gold.names if is_ordinal else None,
-        unit_weights=weights,
-    )
+    scale: Scale = scale_of(None, gold)
+    numbers: dict[str | None, float | None] = {code: number_in(code) for code in codes}
+    if None not in numbers.values() and scale != "ordinal":
+        by_coder = CodesByCoder([[*map(numbers.get, column)] for column in gold.codes])
+        scale = "interval" if are_measured([*numbers.values()]) else scale
+    elif scale != "ordinal" or not codes <= set(gold.names):
+        scale = "nominal"
+    levels = gold.names if scale == "ordinal" else None
+    alpha = krippendorff_alpha(by_coder, scale=scale, levels=levels, unit_weights=weights)
     return note("agreement", n_coders=n_coders, alike=alike, alpha=alpha, scale=scale)
 
 

@@ -160,6 +160,13 @@ def test_the_agreement_of_coders_has_the_scale_of_the_sample() -> None:
         f"(Krippendorff's alpha, ordinal: {alpha.value:.2f})"
     )
     assert "alpha, nominal: " in agreement_line(drawn.with_codes(codes))
+    data = DATA.assign(label=RNG.normal(size=N))
+    numbers = lh.gold_sample(data, 50, label="label", seed=3)
+    first = [float(data["label"].iloc[row]) for row in numbers.rows]
+    coders = {"a": first, "b": [number + 0.5 for number in first]}
+    alpha = lh.krippendorff_alpha(list(coders.values()), scale="interval")
+    found = lh.estimate(data, numbers.with_codes(coders)).agreement
+    assert found.endswith(f"(Krippendorff's alpha, interval: {alpha.value:.2f})")
 
 
 def test_notes_list_only_the_first_groups() -> None:
