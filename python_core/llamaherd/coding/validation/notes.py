@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from llamaherd.coding.annotation.texts import same_rows
 from llamaherd.coding.codes import are_alike
 from llamaherd.coding.codes.coders import note_on_ties
@@ -22,6 +24,7 @@ if TYPE_CHECKING:
 note = Notes("llamaherd.coding.validation")
 _FEW_OF_LABEL = 10
 _FEW = 50
+_FEW_STEPS = 3  # texts; nearly all intervals that miss weighted kappa have fewer
 # Too low even for tentative conclusions: Krippendorff, Human Communication Research 30,
 # 2004.
 _LEAST_ALPHA = 0.667
@@ -53,6 +56,7 @@ def _of_numbers(validation: Validation) -> list[str]:
     # a scale has many numbers
     if few and validation.scale not in ("interval", "ratio"):
         lines.append(note("rare_labels", labels=few, least=_FEW_OF_LABEL))
+    lines += _of_steps(validation)
     share = accuracy.majority_accuracy.value
     if accuracy.accuracy.low <= share:
         lines.append(note("no_better", label=accuracy.majority_label, share=share))
@@ -61,6 +65,16 @@ def _of_numbers(validation: Validation) -> list[str]:
         for scores in accuracy.per_label
         if scores.unfound is not None
     ]
+
+
+def _of_steps(validation: Validation) -> list[str]:
+    """Return a warning if few texts differ by two steps of a scale or more."""
+    counts = validation.accuracy.confusion
+    apart = np.abs(np.subtract.outer(*[np.arange(len(counts))] * 2))
+    near, far = (int(counts[which].sum()) for which in (apart == 1, apart > 1))
+    is_few = 0 < near < _FEW and far < _FEW_STEPS
+    has_steps = validation.scale != "nominal" and len(counts) > 2
+    return [note("few_steps", n=far)] if has_steps and is_few else []
 
 
 def _of_codes(validation: Validation, codes: Codes, n_ties: int) -> list[str]:

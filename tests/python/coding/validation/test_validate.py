@@ -348,6 +348,25 @@ def test_warnings() -> None:
     assert "1 of 2 texts" in repr(none)
 
 
+@pytest.mark.parametrize(
+    ("near", "far", "scale", "is_warned"),
+    [
+        (10, 0, "ordinal", True),
+        (10, 2, "interval", True),
+        (10, 3, "ordinal", False),
+        (10, 0, "nominal", False),
+        (50, 0, "ordinal", False),
+        (0, 0, "ordinal", False),
+    ],
+)
+def test_large_differences_that_hardly_occur_are_named(
+    near: int, far: int, scale: Any, is_warned: bool
+) -> None:
+    coded, codes = [1, 2, 3] * 20 + [1] * near + [1] * far, [1, 2, 3] * 20
+    found = lh.validate(coded, codes + [2] * near + [3] * far, scale=scale)
+    assert any(f"more in {far} texts" in told for told in found.warnings) == is_warned
+
+
 def test_it_can_be_stored_and_read() -> None:
     coded, truth, _ = study(100)
     found = lh.validate(coded, [truth, people(truth, range(100), 0.2)])
