@@ -137,21 +137,26 @@ def few_heavy(problem: Problem) -> list[str]:
     """Return a note if texts with low inclusion probabilities have few codes.
 
     The note concerns the texts whose weight is at least half of the greatest weight.
-    The codes of these texts are counted by Kish's effective number. For strata see
-    `rare_errors`.
+    The codes of these texts are counted by Kish's effective number. For strata, of which
+    only the survey weights are judged, see `rare_errors`.
     """
     probs, at = problem.of_all_texts
-    if problem.is_all_coded or np.ptp(at) > 0 or np.ptp(probs) == 0:
+    has_strata = np.ptp(at) > 0
+    if problem.is_all_coded:
         return []
-    usual = np.sort(probs)[len(probs) // 100]  # quantile, robust to a single text
-    n = kish_n(problem.code_weights[problem.probs <= 2 * usual])
-    share = float((probs <= 2 * usual).mean())
-    if n < FEW and share >= _LARGE:
-        return [note("few_heavy", share=share, n=n, least=FEW)]
-    n_codes, effective = len(problem.probs), kish_n(problem.code_weights)
+    if np.ptp(probs) > 0 and not has_strata:
+        usual = np.sort(probs)[len(probs) // 100]  # quantile, robust to a single text
+        n = kish_n(problem.code_weights[problem.probs <= 2 * usual])
+        share = float((probs <= 2 * usual).mean())
+        if n < FEW and share >= _LARGE:
+            return [note("few_heavy", share=share, n=n, least=FEW)]
+    survey = problem.survey[problem.rows]
+    n_codes = len(problem.probs)
+    effective = kish_n(survey if has_strata else problem.code_weights)
     if effective >= n_codes / 2:
         return []
-    return [note("unequal", n=n_codes, effective=effective)]
+    is_survey = bool(np.ptp(survey) > 0)
+    return [note("unequal", n=n_codes, effective=effective, is_survey=is_survey)]
 
 
 def few_events(problem: Problem) -> list[str]:

@@ -94,6 +94,17 @@ def test_texts_of_weight_0_are_left_out() -> None:
         assert one.estimate == pytest.approx(other.estimate)
 
 
+@pytest.mark.parametrize("by", [None, "label"])
+def test_few_large_weights_are_named(by: str | None) -> None:
+    sample = gold(by=by)
+    for sigma, is_warned in ((0.3, False), (1.5, True)):
+        weights = np.exp(np.random.default_rng(1).normal(0, sigma, N)).tolist()
+        notes = lh.estimate(DATA, sample, outcome="yes", weights=weights).notes
+        told = [note for note in notes if "very unequal weights: 100 codes" in note]
+        assert bool(told) == is_warned
+        assert all("large survey weights more often" in note for note in told)
+
+
 def test_accuracy_is_weighted_too() -> None:
     sample = gold()
     found = lh.validate(DATA, sample, label="label", weights="w")
