@@ -17,7 +17,7 @@ from llamaherd.coding.codes import text_of
 from llamaherd.coding.frames import column, in_order_of, names, with_rows
 from llamaherd.engine.core import checks
 from llamaherd.engine.core.errors import ArgumentError, ArgumentTypeError, codes_of
-from llamaherd.engine.core.phrases import as_sentence, count_of
+from llamaherd.engine.core.phrases import count_of, printed_notes
 from llamaherd.engine.core.stats import Stats
 from llamaherd.engine.core.words import number_of, setting, words
 
@@ -229,7 +229,7 @@ class Coded:
             self.check_frame()
         except (ArgumentError, ArgumentTypeError) as error:
             lines.append(f"Note: {error}")
-        return "\n".join([*lines, *(f"Note: {as_sentence(note)}" for note in self.notes)])
+        return "\n".join([*lines, *printed_notes(self.notes)])
 
     def spans(self, id: str | None = None) -> Any:  # noqa: A002, ANN401 - of the caller's kind
         """Return all passages as a long table: one row per passage, in the texts' order.

@@ -14,12 +14,12 @@ from llamaherd.coding.statistics.intervals import level_of, student_quantile
 from llamaherd.engine.core import checks
 from llamaherd.engine.core.phrases import (
     MOST_ROWS,
-    as_sentence,
     count_of,
     decimals,
     first_rows,
     limits,
     percent,
+    printed_notes,
 )
 
 if TYPE_CHECKING:
@@ -303,8 +303,7 @@ class Estimates:
         worths = self._worths() if "gold" in self.methods else []
         lines += ["", *worths] if worths else []
         lines += ["", described(self.widths)] if self.widths else []
-        notes = [f"Note: {as_sentence(note)}" for note in self.notes]
-        lines += ["", *notes] if notes else []
+        lines += ["", *printed_notes(self.notes)] if self.notes else []
         return "\n".join(lines)
 
     def _worths(self) -> list[str]:

@@ -12,7 +12,7 @@ import numpy as np
 from llamaherd.coding.pairs.design import ComparedPair
 from llamaherd.coding.sentences import Notes, number
 from llamaherd.coding.statistics.intervals import Measure, student_quantile
-from llamaherd.engine.core.phrases import percent, percents, rounded
+from llamaherd.engine.core.phrases import percent, percents, printed_notes, rounded
 from llamaherd.engine.core.plain import from_stored, stored
 
 if TYPE_CHECKING:
@@ -33,7 +33,6 @@ PAIR_COLUMNS = (
 )  # fmt: skip
 _SURE = math.log(99)  # log-odds of a win with the probability 0.99
 _MOST_SHOWN = 10
-_LINE = 90
 _BIASED = 1.0  # mean position bias in log-odds from which a note is given
 
 
@@ -228,11 +227,7 @@ class PairComparison:
 
     @property
     def _noted(self) -> list[str]:
-        return [line for text in self.notes for line in ["", *_wrapped(f"Note: {text}.")]]
-
-
-def _wrapped(sentence: str) -> list[str]:
-    return textwrap.wrap(sentence, _LINE, subsequent_indent="  ")
+        return [f"\n{note}" for note in printed_notes(self.notes)]
 
 
 def comparison_of(

@@ -111,12 +111,12 @@ def _facts(facts: Mapping[str, Any]) -> dict[str, Any]:
         "calibration": validation.get("calibration"),
         "rarest": min(scores, key=lambda score: score["n_gold"], default=None),
         "agreements_of_people": [
-            f"{coefficient['name']} {measured(coefficient)}"
+            f"{COEFFICIENTS[coefficient['name']].title} {measured(coefficient)}"
             for coefficient in validation.get("coder_agreement") or ()
             if coefficient["value"] is not None
         ],
         "agreements_of_model": [
-            f"{coefficient['name']} {measured(coefficient)}"
+            f"{COEFFICIENTS[coefficient['name']].title} {measured(coefficient)}"
             for coefficient in validation.get("model_agreement", ())
             if coefficient["value"] is not None and coefficient["name"] != "percent"
         ],

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import textwrap
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -18,12 +17,12 @@ from llamaherd.coding.statistics.many_coders import krippendorff_alpha
 from llamaherd.coding.statistics.ratings import CodesByCoder
 from llamaherd.engine.core.phrases import (
     MOST_ROWS,
-    as_sentence,
     count_of,
     decimals,
     first_rows,
     limits,
     percents,
+    printed_notes,
 )
 
 if TYPE_CHECKING:
@@ -35,7 +34,6 @@ if TYPE_CHECKING:
     from llamaherd.coding.estimation.estimates import Estimates
 
 _MOST_LABELS = 12  # columns of a printed table
-_LINE = 90  # characters of a line of notes
 _LABEL_WIDTH = 16  # characters of a label above its column
 
 
@@ -260,9 +258,5 @@ def estimate_lines(rows: Sequence[Mapping[str, Any]], notes: Sequence[str]) -> l
         ends = range_of(decimals(min(values), 3), decimals(max(values), 3))
         group_lines.append("\n".join([f"{what}: {ends}", *first_rows(estimates, most)]))
     head = f"{TITLES['dsl']}, with intervals:"
-    wrapped = (
-        textwrap.fill(f"Note: {as_sentence(note)}", _LINE, subsequent_indent="  ")
-        for note in notes
-    )
-    lines = [head, *first_rows(group_lines), *first_rows(list(wrapped))]
+    lines = [head, *first_rows(group_lines), *first_rows(printed_notes(notes))]
     return "\n".join(lines).split("\n")

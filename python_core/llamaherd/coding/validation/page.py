@@ -112,6 +112,7 @@ def _of_rest(fields: Mapping[str, Any]) -> Iterator[_Number]:
 Validation = Any  # avoids an import cycle: validation.py imports this module
 
 _WIDTH = 88
+_NARROW = 80  # characters of a line in R's console, which puts other columns below
 _TITLE = 40  # characters of a title of the first table
 _WRONG = 25  # characters of a label of a wrong text
 _LEAST_LABEL = 12  # characters of a label that is cut
@@ -275,7 +276,7 @@ def _wrong(validation: Validation, first_row: int) -> list[str]:
         ]
         for text in wrong
     ]
-    return lines + table(rows, left=4)
+    return lines + _cut(table(rows, left=4), _NARROW)
 
 
 def _wrapped(warning: str) -> list[str]:
@@ -295,10 +296,10 @@ def _fitted(rows: Sequence[Sequence[str]]) -> list[str]:
     return table([head, *cut])
 
 
-def _cut(lines: list[str]) -> list[str]:
+def _cut(lines: list[str], width: int = _WIDTH) -> list[str]:
     return [
         line
-        if len(line) <= _WIDTH or line.startswith("! ")
-        else line[: _WIDTH - 3] + "..."
+        if len(line) <= width or line.startswith("! ")
+        else line[: width - 3].rstrip(" .") + "..."
         for line in lines
     ]

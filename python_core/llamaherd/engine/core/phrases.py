@@ -9,6 +9,7 @@ number is shown as -0.
 from __future__ import annotations
 
 import math
+import textwrap
 from typing import TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:
@@ -67,6 +68,12 @@ def first_rows(
 def as_sentence(note: str) -> str:
     """Return a note with a period at its end, unless it has another end."""
     return note if note.endswith((".", "!", "?", ":")) else f"{note}."
+
+
+def printed_notes(notes: Iterable[str]) -> list[str]:
+    """Return notes as sentences, each in lines of at most 88 characters."""
+    lines = (f"Note: {as_sentence(note)}" for note in notes)
+    return [textwrap.fill(line, 88, subsequent_indent="  ") for line in lines]
 
 
 def shape_of(shape: Sequence[int]) -> str:

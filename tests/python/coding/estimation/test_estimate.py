@@ -514,7 +514,9 @@ def test_a_missing_standard_error_is_not_printed_as_nan() -> None:
     nan = float("nan")
     odd = dataclasses.replace(first, std_error=nan, low=nan, high=nan)
     none = dataclasses.replace(rest[0], estimate=nan, std_error=nan, low=nan, high=nan)
-    text = str(dataclasses.replace(found, rows=(odd, none, *rest[1:])))
+    notes = ("a note of many words " * 9,)
+    text = str(dataclasses.replace(found, rows=(odd, none, *rest[1:]), notes=notes))
+    assert max(map(len, text.splitlines())) <= 88
     assert "nan" not in text
     assert f"{first.estimate:8.4f}  no std. error: the codes show no variance" in text
     assert "not estimated: fewer than two codes" in text

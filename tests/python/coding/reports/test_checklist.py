@@ -73,8 +73,11 @@ def test_errors_and_people_are_answered_from_a_validation(
     assert rarest.answer.startswith(f"{least.n_gold}, of \u201c{least.label}\u201d")
     assert ("fewer than 20" in rarest.answer) == (least.n_gold < 20)
     good = found["How good are the labels, overall and for each label, with intervals?"]
-    assert "kappa" in good.answer
-    assert "alpha" in good.answer
+    assert "Cohen's kappa" in good.answer
+    assert "Krippendorff's alpha" in good.answer
+    alike = found["How far do people agree with each other?"].answer
+    assert alike.startswith("percent agreement 0.")
+    assert "Gwet's AC1 0." in alike
 
 
 def test_no_error_and_a_rare_label_are_said(validated: dict[str, Any]) -> None:

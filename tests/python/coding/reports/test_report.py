@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 from llamaherd import _r
 from llamaherd.coding.plots.counts import in_bands
+from llamaherd.coding.reports.prose import date_of
 from llamaherd.coding.reports.report_data import read_report
 from llamaherd.engine.core.words import R, spoken_in
 
@@ -299,8 +300,10 @@ def test_a_report_of_some_rows_tells_of_the_others(
     coded: lh.Coded, tmp_path: Path
 ) -> None:
     page = lh.report(coded[:3], tmp_path / "r.html").read_text(encoding="utf-8")
-    assert "3 texts (" in page
-    assert "different ones), of 9 rows coded with" in page
+    lead = page.partition('<p class="lead">')[2].partition("</p>")[0]
+    assert lead.startswith("3 texts, of 9 rows coded with")
+    assert lead.endswith(date_of(coded.run["started"]))
+    assert "Rows are counted from 1." in page
     assert "9, of which 3 are reported" in page
     with pytest.raises(lh.ArgumentError) as none:
         lh.report(coded[:0], tmp_path / "r.html")

@@ -389,6 +389,8 @@ def test_the_page_is_for_a_terminal() -> None:
     page = repr(lh.validate(coded, [truth, people(truth, range(300), 0.2)]))
     plain = page.splitlines()
     assert max(map(len, plain)) <= 88
+    at = next(i for i, line in enumerate(plain) if line.startswith("wrong and"))
+    assert max(map(len, plain[at : at + 6])) <= 80  # R's console
     assert "300 of 300 texts coded by 2 people" in plain[0]
     for title in ("accuracy", "macro F1", "always", "two people agree", "Brier score"):
         assert any(line.startswith(title) for line in plain), title
