@@ -197,9 +197,8 @@ format.llamaherd_model <- function(x, ...) {
   c(
     paste0("<llamaherd_model> ", base_name(x$path)),
     sprintf(
-      "%s, %s, trained for %s tokens of context",
+      "%s, trained for %s tokens of context",
       x$description,
-      format_bytes(x$size_bytes),
       big(x$n_ctx_train)
     ),
     if (!is.null(problem)) paste("It", problem)

@@ -147,6 +147,9 @@ axis_scales <- function(description) {
   }
   y <- if (length(description$rows) > 0) named(description$rows) else counted
   y_limits <- unlist(description$y_limits)
+  if (description$is_whole) {
+    y$breaks <- \(ends) Filter(\(at) at == round(at), pretty(ends))
+  }
   y <- c(y, list(limits = y_limits, expand = c(0, 0)))
   is_reversed <- !is.null(y_limits) && y_limits[[1]] > y_limits[[2]]
   scale_y <- if (is_reversed) ggplot2::scale_y_reverse else ggplot2::scale_y_continuous
@@ -194,6 +197,7 @@ plot_theme <- function(description) {
   names <- ggplot2::element_text(size = text_points * description$row_size)
   ggplot2::theme_minimal(base_size = 10) +
     ggplot2::theme(
+      plot.background = ggplot2::element_rect(fill = "white", colour = NA),
       plot.title = ggplot2::element_text(face = "bold", size = 11),
       plot.title.position = "plot",
       axis.text.x = rlang::exec(ggplot2::element_text, !!!columns),

@@ -3,6 +3,7 @@ test_that("a model loads and prints", {
   model <- model_load(local_model_file())
   expect_s3_class(model, "llamaherd_model")
   expect_page(model)
+  expect_false(any(grepl("[KMG]iB", format(model)))) # Python's description has the size
   expect_page(model <- model_load(local_model_file(), verbosity = 2))
   expect_identical(
     model_metadata(model),

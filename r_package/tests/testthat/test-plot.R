@@ -180,6 +180,9 @@ test_that("a timeline is in the order of the prompts' beginnings", {
   expect_identical(nrow(ends), 39L)
   expect_false(is.unsorted(ends[, 1]))
   expect_true(all(ends[, 1] <= ends[, 2] & ends[, 2] <= ends[, 3]))
+  attr(x, "timing") <- attr(x, "timing")[2:4, ] # three rows have no names at halves
+  breaks <- ggplot2::ggplot_build(plot(x))$layout$panel_params[[1]]$y$breaks
+  expect_identical(abs(breaks[!is.na(breaks)]), c(0, 1, 2))
   attr(x, "timing") <- NULL
   expect_error(plot(x), class = "llamaherd_error_argument")
 })
@@ -207,6 +210,7 @@ test_that("everything is a ggplot, whose numbers have a point", {
     })
   }
   expect_s3_class(ggplot2::autoplot(agreement_of()), "ggplot")
+  expect_identical(plot(agreement_of())$theme$plot.background$fill, "white") # of saved files
 })
 
 test_that("plots take layers, scales and themes", {
