@@ -126,15 +126,19 @@ def unescaped(cell: str) -> str:
 
 
 def same_text(one: str, other: str) -> bool:
-    """Return True if texts differ at most in line ends, whitespace and doubled quotes.
+    """Return True if texts differ at most in what a CSV file may change."""
+    return stored_text(one) == stored_text(other)
 
-    Spreadsheets change the former; R's `data.table::fread()` keeps doubled quotes.
+
+def stored_text(text: str | None) -> str:
+    """Return a text without the differences that a CSV file may make.
+
+    Spreadsheets change line ends, R's `readr::read_csv()` removes whitespace at the ends,
+    pandas reads blank texts as missing, R's `data.table::fread()` keeps doubled quotes.
     """
-    return _lines(one) == _lines(other)
-
-
-def _lines(text: str) -> str:
-    return text.replace("\r\n", "\n").replace("\r", "\n").replace('""', '"').strip()
+    return (
+        (text or "").replace("\r\n", "\n").replace("\r", "\n").replace('""', '"').strip()
+    )
 
 
 _MAX_LISTED = 5

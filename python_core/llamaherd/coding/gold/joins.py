@@ -21,6 +21,7 @@ from llamaherd.coding import frames
 from llamaherd.coding.annotation.label_sets import joined_labels, labels_in
 from llamaherd.coding.annotation.texts import comparable_text, hash_of_texts, sha256_of
 from llamaherd.coding.codes import form_of, is_nothing, text_of
+from llamaherd.coding.gold.forms import stored_text
 from llamaherd.coding.gold.sample import SPLIT
 from llamaherd.coding.sentences import Notes
 from llamaherd.engine.core import checks
@@ -125,7 +126,7 @@ class Join:
     ) -> None:
         design, ids = self.gold.design, self.gold.all_ids
         if any(
-            (texts[i] or "") != (text or "")
+            stored_text(texts[i]) != stored_text(text)
             for i, text in zip(drawn, self.gold.texts, strict=True)
         ):
             _refuse("texts or their order differ from the data that it was drawn from")
@@ -133,8 +134,10 @@ class Join:
             ids = [str(i + 1) for i in range(self.n)]
         ids = self.ids if ids is None else ids
         ordered = texts if rows is None else [texts[i] for i in rows]
-        is_known = "sha256" in design and ids is not None
-        if is_known and sha256_of(ids or [], ordered) != design["sha256"]:
+        stored = [stored_text(text) for text in ordered]
+        hashes = (sha256_of(ids or [], form) for form in (stored, ordered))
+        # Samples of earlier versions have the hash of the texts as they were.
+        if "sha256" in design and ids is not None and design["sha256"] not in hashes:
             _refuse(
                 "ids, texts or their order differ from the data that it was drawn from"
             )

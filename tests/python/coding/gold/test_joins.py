@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import pickle
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -14,6 +16,7 @@ import pytest
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
 
 N = 400
 RNG = np.random.default_rng(7)
@@ -78,6 +81,28 @@ def test_other_names_of_the_text_column_do_not_matter_with_ids() -> None:
     assert numbers(renamed, drawn) == pytest.approx(numbers(DATA, drawn))
     found = lh.estimate(renamed, drawn, outcome="yes", text="speech")
     assert found.n_gold == 150
+
+
+@pytest.mark.parametrize("id_column", [None, "key"])
+def test_what_a_csv_file_changes_in_texts_does_not_matter(
+    id_column: str | None, tmp_path: Path
+) -> None:
+    texts = [" A\r\nspeech ", "", None, *(f"{text} " for text in DATA["text"][3:])]
+    labels = [LABEL[0], None, None, *LABEL[3:]]
+    data = DATA.assign(text=texts, label=labels)
+    drawn = gold(data, id=id_column)
+    data.to_csv(tmp_path / "coded.csv", index=False)
+    read = pd.read_csv(tmp_path / "coded.csv")  # the blank text is missing
+    read["text"] = read["text"].str.strip()  # as R's readr::read_csv()
+    assert numbers(read, drawn) == numbers(data, drawn)
+    earlier = replace(drawn, design=drawn.design | {"sha256": exact_hash(drawn, texts)})
+    assert numbers(data, earlier) == numbers(data, drawn)
+
+
+def exact_hash(drawn: lh.GoldSample, texts: list[str | None]) -> str:
+    pairs = zip(drawn.all_ids or map(str, range(1, N + 1)), texts, strict=True)
+    lines = "".join(f"{json.dumps(pair, ensure_ascii=False)}\n" for pair in pairs)
+    return hashlib.sha256(lines.encode()).hexdigest()
 
 
 def test_what_cannot_be_joined_is_refused() -> None:
