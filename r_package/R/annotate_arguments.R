@@ -27,10 +27,8 @@ texts_of <- function(data, quosure) {
       abort_column("text", values, data)
     }
   }
-  if (is.factor(values)) {
-    values <- as.character(values)
-  }
-  if (is.logical(values) && all(is.na(values))) {
+  is_empty <- is.logical(values) && all(is.na(values))
+  if (is.factor(values) || is_empty) {
     values <- as.character(values)
   }
   if (!is.character(values) || length(values) != nrow(data)) {
@@ -38,6 +36,7 @@ texts_of <- function(data, quosure) {
     hint <- sprintf("There are the columns %s.", listed_columns(data))
     abort_argument("text", must, values, hint = hint)
   }
+  values <- as.character(values) # without attributes, such as those of haven::read_sav()
   utf8 <- as_utf8(values)
   is_column <- name %in% names(data) && identical(as.character(plain[[name]]), values)
   list(

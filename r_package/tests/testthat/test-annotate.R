@@ -26,6 +26,22 @@ test_that("columns are added, and all else stays", {
   expect_s3_class(coding$stats, "llamaherd_stats")
 })
 
+test_that("a column of texts with attributes is no expression", {
+  context <- local_context()
+  texts <- list(
+    structure("x", label = "Speech", format.spss = "A100"),
+    I("x"),
+    c(a = "x")
+  )
+  for (text in texts) {
+    data <- data.frame(n = 1)
+    data$t <- text
+    coded <- annotate_texts(data, t, book_of(), context, verbosity = -1)
+    expect_false("coded_text" %in% names(coded))
+    expect_identical(coded$t, data$t)
+  }
+})
+
 test_that("texts may be an expression, a name, or a factor", {
   context <- local_context()
   arrives <- function(sent, text, data = data.frame(a = c("x", NA), b = c("y", "z"))) {
