@@ -59,6 +59,9 @@
 #' Alpha-Reliability; Zapf, Castell, Morawietz, Karch (2016), BMC Medical Research Methodology
 #' 16:93.
 #' @seealso [validate()] for a model's labels and human codes
+#' @concept Cohen's kappa
+#' @concept Krippendorff's alpha
+#' @concept intercoder reliability
 #' @export
 #' @examplesIf llamaherd_available()
 #' codes <- data.frame(
@@ -165,6 +168,7 @@ as_codes <- function(x, column = NULL) {
   x <- plain_integers(x)
   missing <- is.na(x)
   if (inherits(x, "haven_labelled")) {
+    tell_value_labels(x, column)
     x <- as.vector(unclass(x))
   }
   if (!is.numeric(x) || is.object(x)) {
@@ -176,6 +180,20 @@ as_codes <- function(x, column = NULL) {
   codes <- as_py_list(as.vector(x))
   codes[missing | is.na(x)] <- list(NULL)
   codes
+}
+
+# Says that values are used if each of them has a label of package haven.
+tell_value_labels <- function(x, column) {
+  if (all(is.na(x) | x %in% attr(x, "labels"))) {
+    name <- if (is.null(column)) "a column" else cli::format_inline("{.field {column}}")
+    cli::cli_inform(
+      c(
+        i = "The values of {name} are used, not their value labels: {.fn haven::as_factor}
+             converts them."
+      ),
+      class = "llamaherd_message_labelled"
+    )
+  }
 }
 
 # Warns of values that are not valid text, because they count as missing.
@@ -265,6 +283,7 @@ check_numeric <- function(x, arg = rlang::caller_arg(x)) {
 #' @references Dawid, Skene, *Maximum Likelihood Estimation of Observer Error-Rates Using the EM
 #'   Algorithm*, Applied Statistics 28, 1979.
 #' @seealso [estimate()], [agreement()]
+#' @concept error rates of coders
 #' @export
 #' @examplesIf llamaherd::llamaherd_available()
 #' set.seed(1)

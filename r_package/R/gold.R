@@ -126,6 +126,10 @@
 #'   ([arXiv 2101.11665](https://arxiv.org/abs/2101.11665)). Zrnic, Candès, *Active Statistical
 #'   Inference*, ICML 2024 ([arXiv 2403.03208](https://arxiv.org/abs/2403.03208)).
 #' @seealso [estimate()], [gold_size()]
+#' @concept spreadsheet
+#' @concept Excel
+#' @concept coding sheet
+#' @concept inclusion probability
 #' @export
 #' @examplesIf llamaherd::llamaherd_available()
 #' speeches <- data.frame(
@@ -345,7 +349,7 @@ read_gold <- function(path, gold = NULL, coders = NULL) {
       abort("Codes in a data frame need {.arg gold}, the sample.")
     }
     names <- as_py_list(as_utf8(names(path)))
-    frame <- tagged("frame", content = lapply(as.list(path), as_codes))
+    frame <- tagged("frame", content = Map(as_codes, as.list(path), names(path)))
     return(py_call("gold_read", frame, sample, coders, names))
   }
   if (length(path) == 0) {
