@@ -136,7 +136,8 @@ class Guard:
         page's own origin.
         """
         headers = Headers(scope=scope)
-        host, origin = headers.get("host", ""), headers.get("origin")
+        hosts, origin = headers.getlist("host"), headers.get("origin")
+        host = hosts[0] if len(hosts) == 1 else ""
         if self._hosts is not None and not self._hosts.admits(host):
             raise ApiError(
                 403,

@@ -254,6 +254,7 @@ def _works(client: Client) -> bool:
     [
         b"",
         b"Host: evil.example\r\nHost: localhost\r\n",
+        b"Host: localhost\r\nHost: evil.example\r\n",
         b"Host: \xff\r\n",
         "Host: localhosʇ\r\n".encode(),
         b"Host: localhost:x:y\r\n",
