@@ -108,6 +108,7 @@ def test_what_libllama_refuses_is_an_error(smollm2: lh.Model) -> None:
         ({"prompts": [5]}, TypeError, r"prompts\[0\] must be text or a sequence.*5"),
         ({"prompts": [b"a"]}, TypeError, r"prompts\[0\] must be text.*bytes"),
         ({"prompts": [["a"]]}, TypeError, r"prompts\[0\]\[0\] must be an integer"),
+        ({"prompts": np.array([["a"]])}, TypeError, r"prompts\[0\]\[0\] must be an int"),
         ({"prompts": [[1.5]]}, TypeError, r"prompts\[0\]\[0\] must be an integer, not 1"),
         ({"prompts": [[1, True]]}, TypeError, r"prompts\[0\]\[1\] must be an integer"),
         ({"max_tokens": 0}, ValueError, "max_tokens must be at least 1, not 0"),
@@ -235,7 +236,7 @@ def test_numpy_arrays_are_token_ids(smollm2: lh.Model) -> None:
             temperature=np.float32(0),
         )
         assert len(set(out.texts)) == 1
-        with pytest.raises(TypeError, match=r"prompts\[0\] must hold integers"):
+        with pytest.raises(TypeError, match=r"prompts\[0\]\[0\] must be an integer"):
             lh.generate_parallel(context, [np.array([1.5])])
 
 

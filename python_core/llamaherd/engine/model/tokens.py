@@ -7,7 +7,6 @@ from collections.abc import Collection, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from io import IOBase
-from operator import index
 from typing import TYPE_CHECKING, Literal, SupportsIndex
 
 from llamaherd.engine.core import checks
@@ -157,21 +156,17 @@ def _checked_ids(name: Name, tokens: object) -> Collection[int]:
             f"must be text or a sequence of token ids, not {checks.shown(tokens)}",
             argument=name,
         )
-    if isinstance(tokens, (list, tuple)) and set(map(type, tokens)) != {int}:
-        for i, token in enumerate(tokens):
+    if isinstance(tokens, array):
+        return tokens
+    ids = tokens if isinstance(tokens, (list, tuple)) else list(tokens)
+    if set(map(type, ids)) != {int}:
+        for i, token in enumerate(ids):
             if isinstance(token, bool) or not hasattr(token, "__index__"):
                 raise ArgumentTypeError(
                     f"must be an integer, not {checks.shown(token)}",
                     argument=argument_of(name).at(i),
                 )
-    if isinstance(tokens, (list, tuple, array)):
-        return tokens
-    try:
-        return list(map(index, tokens))
-    except TypeError as error:
-        raise ArgumentTypeError(
-            f"must hold integers only: {error}", argument=name
-        ) from error
+    return ids
 
 
 def _as_array(name: Name, ids: Collection[int]) -> array[int]:
