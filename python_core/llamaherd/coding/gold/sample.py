@@ -356,7 +356,7 @@ class GoldSample:
         files = {Path(path): content, sidecar(path): self.to_json().encode()}
         for file, content in files.items():
             check_free(file, content, overwrite=overwrite)
-        for file, content in files.items():
+        for file, content in reversed(files.items()):  # no sheet without its design
             write_whole(file, content, argument="path")
 
     def _of_model(self, probs: Sequence[str] | Floats) -> dict[str, Any]:

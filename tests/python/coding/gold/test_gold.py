@@ -513,6 +513,13 @@ def test_codes_come_as_series_and_frames_too() -> None:
         assert coded.codes == [codes, codes[::-1]]
 
 
+def test_a_sheet_is_not_written_without_its_design(tmp_path: Path) -> None:
+    (tmp_path / "gold.csv.json").symlink_to(tmp_path / "missing" / "file")
+    with pytest.raises(OSError, match="gold.csv.json|missing"):
+        sample(n=2).write(tmp_path / "gold.csv")
+    assert not (tmp_path / "gold.csv").exists()
+
+
 def test_a_sheet_that_was_coded_is_not_written_over(tmp_path: Path) -> None:
     path, drawn = tmp_path / "to_code.csv", sample(n=4)
     drawn.write(path, coders=["anna"])
