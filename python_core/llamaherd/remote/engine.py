@@ -250,7 +250,7 @@ class RemoteEngine(Elsewhere):
             raise refuse("stream", "an engine elsewhere", "it sends whole answers")
         asked = asked_of(prompts, options)
         self._form.check(options, [one.sampling for one in asked.different])
-        asked.warn_idle()
+        asked.warn_idle(options)
         at = range(len(asked.prompts)) if places is None else places
         requests: list[Request] = []
         for i, prompt in enumerate(asked.prompts):

@@ -490,6 +490,7 @@ def test_calibration_runs_what_it_needs(context: lh.Context) -> None:
         ),
         ({"space": "yes"}, ValueError, "space must be one of 'auto', True, False"),
         ({"pmi_prompt": 1, "normalize": "pmi"}, TypeError, "pmi_prompt must be a text"),
+        ({"pmi_prompt": "a", "normalize": "sum"}, ValueError, "pmi_prompt needs norm"),
         ({"on_error": "no"}, ValueError, "on_error must be one of 'continue'"),
         ({"parse_special": "x"}, ValueError, "parse_special must be one of 'auto'"),
         ({"system": "x"}, ValueError, "system needs chat=True"),

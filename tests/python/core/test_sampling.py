@@ -9,6 +9,7 @@ from dataclasses import fields, replace
 
 import pytest
 from llamaherd import SamplingParams, Thinking
+from llamaherd.calls.asks.options import GenerateOptions
 from llamaherd.calls.asks.settings import Asked, Setting, idle_settings
 from llamaherd.engine.core.sampling import PENALTIES, changed_fields
 from setting_examples import EFFECTIVE
@@ -220,10 +221,23 @@ def test_what_has_no_effect_is_told_once(
         warnings.simplefilter("always")
         shared = Setting(params, SamplingParams())
         others = [shared] * 5 + [Setting(replace(params), SamplingParams())]
-        Asked([], others, 0).warn_idle()
+        Asked([], others, 0).warn_idle(GenerateOptions())
     assert len(seen) == len(reasons)
     assert str(seen[0].message).split()[0] in reasons
     assert seen[0].filename == __file__
+
+
+@pytest.mark.parametrize(
+    ("options", "is_idle"),
+    [
+        ({}, True),
+        ({"sampling": {"choices": ["a"]}}, True),
+        ({"sampling": {"schema": [None, {}]}}, False),
+        ({"params": SamplingParams(schema={})}, False),
+    ],
+)
+def test_tries_need_a_schema(options: dict[str, object], is_idle: bool) -> None:
+    assert ("retries" in idle_settings(GenerateOptions(**options, retries=5))) == is_idle
 
 
 def test_a_stop_text_within_a_choice_is_a_problem() -> None:

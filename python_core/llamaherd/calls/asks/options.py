@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from llamaherd.calls.asks.scores import NORMALIZE, Normalize
 from llamaherd.engine.core import checks
-from llamaherd.engine.core.declaration import Options, declares, option
+from llamaherd.engine.core.declaration import Idle, Options, declares, option
 from llamaherd.engine.core.errors import ArgumentError, ArgumentTypeError
 from llamaherd.engine.core.sampling import (
     DEFAULT_SEED,
@@ -90,6 +90,10 @@ STREAM: tuple[Stream, ...] = (False, True, "all")
 PoolingOption = Pooling | Literal["auto"]
 
 # Defaults of `chat`; by its priority, a question starts before prompts of other calls.
+_NO_SCHEMA = Idle(
+    lambda options: options.params is None and options.sampling.get("schema") is None,
+    "no answer has a schema, and a prompt that fails is not repeated; leave it out",
+)
 CHAT_DEFAULTS = {"max_tokens": MAX_TOKENS_OF_CHAT, "priority": 1}
 THINKING = Checked(
     checked_thinking,
@@ -264,6 +268,7 @@ class GenerateOptions(PromptOptions):
     retries: int = option(
         Whole(0, 100),
         default=2,
+        idle=(_NO_SCHEMA,),
         interfaces=("many", "single", "rows"),  # pieces may have been read already
         doc="Maximum number of further tries for an answer that violates its schema. "
         "Each try has another seed. If all tries fail, the prompt fails, and `partial` "
@@ -328,8 +333,8 @@ class ClassifyOptions(PromptOptions):
         TextKind(),
         default="",
         interfaces=("many", "rows", "http"),
-        doc='For "pmi", the prompt without the text to classify. "" is the start of a '
-        "text.",
+        doc='Prompt without the text to classify. "" is the start of a text. Needs '
+        '`normalize="pmi"`.',
     )
     space: Space = option(
         Choice(SPACE, "auto_flag"),
@@ -357,6 +362,9 @@ class ClassifyOptions(PromptOptions):
 
     def __post_init__(self) -> None:
         check_n_thoughts(self.thinking, self.n_thoughts)
+        if self.pmi_prompt and self.normalize != "pmi":
+            problem = f"needs {setting('normalize', 'pmi')}, not {self.normalize!r}"
+            raise ArgumentError(problem, argument="pmi_prompt", code="missing")
         if isinstance(self.thinking, Thinking) and self.normalize == "pmi":
             raise ArgumentError(
                 "subtracts the log-probability without a text, but without a text the "

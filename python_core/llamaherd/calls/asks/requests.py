@@ -77,7 +77,7 @@ def make_requests(
     at = range(len(rendered)) if places is None else places
     _check_common(model, asked.different, is_strict=options.strict)
     _prepare_each(model, asked.different)
-    asked.warn_idle()
+    asked.warn_idle(options)
     maker = _RequestMaker(model, options, n_ctx)
     requests = []
     for i, (one, setting) in enumerate(zip(rendered, asked.settings, strict=True)):

@@ -96,13 +96,13 @@ def _with_entries(docstring: str, docs: Mapping[str, str]) -> str:
     return "\n".join(lines)
 
 
-def idle_settings(params: SamplingParams) -> dict[str, str]:
-    """Return a reason for each changed setting that has no effect, by name."""
+def idle_settings(options: Options) -> dict[str, str]:
+    """Return a reason for each changed option that has no effect, by name."""
     reasons: dict[str, str] = {}
-    for name in params.changed():
-        if getattr(params, name) != ():
-            for idle in SamplingParams.declared[name].idle:
-                if idle.holds(params):
+    for name in options.changed():
+        if getattr(options, name) != ():
+            for idle in options.declared[name].idle:
+                if idle.holds(options):
                     reasons.setdefault(name, idle.why)
     return reasons
 
@@ -273,13 +273,13 @@ class Asked:
         seed = self.settings[i].sampling.seed
         return derive_seed(self.base if seed is None else _base_seed(seed), place)
 
-    def warn_idle(self) -> None:
+    def warn_idle(self, options: GenerateOptions) -> None:
         """Warn of settings without effect, once per setting and reason."""
         different = self.different
         reasons = {
             pair: None
-            for setting in different
-            for pair in idle_settings(setting.sampling).items()
+            for each in (options, *(setting.sampling for setting in different))
+            for pair in idle_settings(each).items()
         }
         if any(one.sampling.choices is not None and one.stop for one in different):
             reasons["stop", OF_CHOICES.why] = None

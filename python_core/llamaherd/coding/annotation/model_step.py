@@ -281,10 +281,11 @@ class ModelStep(Step):
         is_several = codebook.kind.is_several
         choices = [fixed["yes"], fixed["no"]] if is_several else list(codebook.names)
         if settings.method == "classify":
+            blank = self.around.before.rstrip(" ") + self.around.after[0]
             return ClassifyOptions(
                 labels=choices,
                 normalize=settings.normalize,
-                pmi_prompt=self.around.before.rstrip(" ") + self.around.after[0],
+                pmi_prompt=blank if settings.normalize == "pmi" else "",
                 on_error=settings.on_error,
                 n_thoughts=settings.n_thoughts,
                 seed=self._seed(),
