@@ -34,7 +34,7 @@ from llamaherd.server.schemas import (
     unfit,
     whole,
 )
-from llamaherd.server.tools import as_functions
+from llamaherd.server.tools import NO_OTHERS, as_functions
 from llamaherd.server.unused_fields import FIELDS, UnusedField
 
 if TYPE_CHECKING:
@@ -66,7 +66,7 @@ _BLOCK_KINDS = {
 }
 _TOOL = part(
     {"name": schemas.TEXT},
-    type={"enum": ["custom"]},
+    type={"enum": ["custom"], "$comment": NO_OTHERS},
     description=schemas.TEXT,
     input_schema=schemas.OBJECT,
     strict=schemas.FLAG,

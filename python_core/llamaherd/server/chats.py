@@ -217,9 +217,12 @@ def _content(name: str, message: Mapping[str, object]) -> str:
     content = message.get("content")
     if message["role"] == "assistant" and content is None:
         content = message.get("refusal")
-    return content_text(name, None if content == [] else content)
+    if content == []:
+        raise unfit(name, _PARTS, content)
+    return content_text(name, content)
 
 
+_PARTS = "a string or a list of parts with text"
 # Field with the text of a part, by its type. `refusal` is the text with which a model
 # refused to answer.
 TEXT_OF = {
@@ -242,7 +245,7 @@ def content_text(name: str, content: object) -> str:
     if isinstance(content, str):
         return content
     if not isinstance(content, list):
-        raise unfit(name, "a string or a list of parts with text", content)
+        raise unfit(name, _PARTS, content)
     return joined_text(name, content)
 
 

@@ -259,7 +259,10 @@ class _Answer:
         self._is_plain = self._name == "texts"
         self.documents = [_text(document) for document in request[self._name]]
         self._n = request.get("top_n") or len(self.documents)
-        flag = "return_text" if self._is_plain else "return_documents"
+        flags = ("return_documents", "return_text")
+        other, flag = flags if self._is_plain else flags[::-1]
+        if other in request:
+            raise bad_field(other, f"{other} cannot be combined with {self._name}")
         self._with_texts = request.get(flag, not self._is_plain)
         self._model_name = model_name
 

@@ -49,7 +49,7 @@ _FORMAT = part(
 )
 _TOOL = part(
     {"name": schemas.TEXT},
-    type={"enum": ["function"]},
+    type={"enum": ["function"], "$comment": tools.NO_OTHERS},
     description=schemas.TEXT,
     parameters=schemas.OBJECT,
     strict=schemas.FLAG,

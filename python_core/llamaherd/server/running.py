@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 from llamaherd.calls.api.generate import prepare_generate
 from llamaherd.calls.asks.options import GenerateOptions
 from llamaherd.calls.run.call import Call
-from llamaherd.engine.core.errors import CutOffError, GenerationError
+from llamaherd.engine.core.errors import CutOffError, Failure, GenerationError
 from llamaherd.engine.core.request import Preparing, check_wanted
 from llamaherd.engine.core.results import Result, Results
 from llamaherd.engine.core.stats import Stats
@@ -182,8 +182,11 @@ class Running:
             return [as_cut(error.results[0])]
         results = [outcome]
         if isinstance(outcome, Results):
+            is_list = len(outcome.samples) > 1
             results = [
-                _answer(result) for samples in outcome.samples for result in samples
+                _answer(result, is_list=is_list)
+                for samples in outcome.samples
+                for result in samples
             ]
         if any(result.finish_reason == "cancelled" for result in results):
             raise self.error()
@@ -236,12 +239,16 @@ def start_several(
     return AwaitedJob(work, submit)
 
 
-def _answer(result: Result) -> Result:
+def _answer(result: Result, *, is_list: bool) -> Result:
     """Return a result as an answer; one that max_tokens cut off has its text."""
     if result.error is None:
         return result
     if result.error_code == "cut_off":
         return as_cut(result)
+    if is_list:
+        reason: Any = result.error
+        text = f"prompt[{result.index}]: {reason}"
+        result = replace(result, error=Failure(text, reason.code, reason.argument))
     stats = Stats(n_prompts=1)
     raise GenerationError(f"the prompt failed: {result.error}", Results([result], stats))
 

@@ -217,7 +217,7 @@ def _options(schema: Schema, value: object) -> list[Schema]:
 def _check_limits(where: str, value: Any, schema: Schema, param: str) -> None:  # noqa: ANN401 - JSON
     try:
         if "enum" in schema or "const" in schema:
-            _check_choice(where, value, _values_of(schema))
+            _check_choice(where, value, schema)
         elif isinstance(value, str):
             _check_size(where, len(checks.text(where, value)), schema, "Length")
         elif isinstance(value, list):
@@ -234,12 +234,13 @@ def _check_limits(where: str, value: Any, schema: Schema, param: str) -> None:  
         raise bad_field(param or where, str(error)) from None
 
 
-def _check_choice(where: str, value: object, values: Sequence[object]) -> None:
+def _check_choice(where: str, value: object, schema: Schema) -> None:
+    values, why = _values_of(schema), schema.get("$comment")
     if len(values) > 1:
         checks.choice(where, value, values)
     elif not is_same(value, values[0]):
         wanted = f"must be {JSON.literal(values[0])}, not {shown(value)}"
-        raise ArgumentError(wanted, argument=where)
+        raise ArgumentError(f"{wanted}: {why}" if why else wanted, argument=where)
 
 
 _NOUNS = {"Length": "characters", "Items": "elements", "Properties": "fields"}

@@ -61,9 +61,10 @@ log = logging.getLogger(__name__)
 _NAME = re.compile(r"[A-Za-z0-9_.-]{1,64}")
 _MOST = 128  # functions, as in OpenAI's API
 CHOICES = ("none", "auto", "required")
+NO_OTHERS = "this server has no other tools"
 _TOOL = part(
     {"function": part({"name": TEXT}, description=TEXT, parameters=OBJECT, strict=FLAG)},
-    type={"enum": ["function"]},
+    type={"enum": ["function"], "$comment": NO_OTHERS},
 )
 _CHOICE = part({"type": {"enum": ["function"]}}, function=part({"name": TEXT}))
 TOOL_FIELDS: dict[str, Schema] = {

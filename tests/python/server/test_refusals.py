@@ -341,6 +341,13 @@ def test_wrong_parts(real: Client, path: str, fields: dict[str, Any], param: str
             {"messages": [{**USER, "content": [{"type": "text"}]}]},
             "messages[0].content[0].text must be a string, not null",
         ),
+        (CHAT, {"messages": [{**USER, "content": []}]}, "parts with text, not []"),
+        (TEXT, {"prompt": ["a", "b " * 600]}, "prompt[1]: the prompt "),
+        ("/v1/rerank", {"return_text": True}, "cannot be combined with documents"),
+        *(
+            (path, {"tools": [{"type": "web_search"}]}, "server has no other tools")
+            for path in FORCED
+        ),
     ],
 )
 def test_messages_say_what_is_wrong(

@@ -515,7 +515,7 @@ def test_codes_come_as_series_and_frames_too() -> None:
 
 def test_a_sheet_is_not_written_without_its_design(tmp_path: Path) -> None:
     (tmp_path / "gold.csv.json").symlink_to(tmp_path / "missing" / "file")
-    with pytest.raises(OSError, match="gold.csv.json|missing"):
+    with pytest.raises(OSError, match=r"gold\.csv\.json"):
         sample(n=2).write(tmp_path / "gold.csv")
     assert not (tmp_path / "gold.csv").exists()
 
