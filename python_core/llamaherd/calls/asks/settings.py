@@ -278,8 +278,8 @@ class Asked:
         different = self.different
         reasons = {
             pair: None
-            for each in (options, *(setting.sampling for setting in different))
-            for pair in idle_settings(each).items()
+            for values in (options, *(setting.sampling for setting in different))
+            for pair in idle_settings(values).items()
         }
         if any(one.sampling.choices is not None and one.stop for one in different):
             reasons["stop", OF_CHOICES.why] = None
