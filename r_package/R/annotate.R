@@ -67,6 +67,10 @@
 #'   Functions of dplyr and [merge()] keep this attribute while the columns of texts and labels
 #'   exist; [coded_restore()] restores it.
 #' @seealso [codebook()], [prompt_preview()], [robustness()], [last_results()] after an interrupt
+#' @concept classifier on embeddings
+#' @concept head
+#' @concept cascade
+#' @concept text classification
 #' @name annotate_texts
 #' @examplesIf !is.null(llamaherd_example_model())
 #' news <- read.csv(system.file("extdata", "headlines.csv", package = "llamaherd"))

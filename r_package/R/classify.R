@@ -76,6 +76,7 @@
 #'   * `notes`: the text of the warning on coverage.
 #' @seealso [calibrate_batch()] to remove a model's preferences, [score_parallel()], and
 #'   [generate_parallel()] with `choices`, which generates a label.
+#' @concept zero-shot classification
 #' @export
 #' @examplesIf !is.null(llamaherd_example_model())
 #' model <- model_load(llamaherd_example_model())

@@ -49,6 +49,7 @@
 #'   In all cases the attribute `notes`, which `attr(result, "notes")` returns, is a data frame of
 #'   the coders' notes with the columns `coder`, `id` (identifier of the text) and `note`.
 #' @seealso [gold_sample()], [validate()], [agreement()]
+#' @concept browser
 #' @export
 #' @examples
 #' \dontrun{

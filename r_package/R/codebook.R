@@ -52,6 +52,9 @@
 #'
 #'   `write_codebook()`: its argument `codebook`, invisibly.
 #' @seealso [annotate_texts()], [prompt_preview()], [robustness()]
+#' @concept several labels
+#' @concept ordinal scale
+#' @concept few-shot examples
 #' @export
 #' @examplesIf llamaherd::llamaherd_available()
 #' tone <- codebook(

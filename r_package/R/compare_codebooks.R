@@ -88,6 +88,7 @@
 #' @references Edwards, Hsu, *Multiple Comparisons with the Best Treatment*, J. Am. Stat. Assoc. 78,
 #'   1983.
 #' @seealso [gold_split()], [choose_examples()], [validate()], [robustness()]
+#' @concept model selection
 #' @export
 #' @examplesIf !is.null(llamaherd_example_model())
 #' news <- read.csv(system.file("extdata", "headlines.csv", package = "llamaherd"))

@@ -80,6 +80,7 @@
 #'   Likelihood Estimates*, Biometrika 80, 1993. Kosmidis, Firth, *Bias Reduction in Exponential
 #'   Family Nonlinear Models*, Biometrika 96, 2009.
 #' @seealso [number_scale()], which asks for a number instead; [classify_parallel()]
+#' @concept Bradley-Terry
 #' @export
 #' @examplesIf !is.null(llamaherd_example_model())
 #' model <- model_load(llamaherd_example_model())

@@ -17,6 +17,9 @@
 #' without log-probabilities returns only labels: probabilities are NA, and a note says so.
 #' [annotate_texts()] then needs `method = "generate"`.
 #'
+#' `job_submit()`, `job_status()` and `job_results()` were removed, and give an error. Call the
+#' function that answers the prompts with a `journal`; it does not read results of earlier jobs.
+#'
 #' @param url Address of the API, such as `"http://lab:8080/v1"`, or a server of [server_start()].
 #' @param model Name of the model on the server. NULL takes the only model; of llamaherd's server
 #'   the first one.
@@ -30,6 +33,11 @@
 #' @param timeout_s Maximum time of one try, in seconds.
 #' @returns A `llamaherd_context` of class `llamaherd_engine` with `url` and `name`.
 #' @seealso [server_start()], [context_create()]
+#' @concept vLLM
+#' @concept Ollama
+#' @concept llama-server
+#' @concept OpenAI
+#' @concept API key
 #' @export
 #' @examplesIf !is.null(llamaherd_example_model())
 #' old <- Sys.getenv("LLAMAHERD_SERVERS", NA)

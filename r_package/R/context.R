@@ -56,6 +56,10 @@
 #' @returns A `llamaherd_context`. `close()` frees the memory of the context; R also frees this
 #'   memory when no variable refers to the context.
 #' @seealso [generate_parallel()]; [connect()] for a model on a server
+#' @concept common beginning
+#' @concept prefix cache
+#' @concept threads
+#' @concept Ray
 #' @export
 #' @examplesIf !is.null(llamaherd_example_model())
 #' model <- model_load(llamaherd_example_model())

@@ -43,6 +43,7 @@
 #' @returns A `llamaherd_chat`, which is an environment: `$ask()` changes the conversation in place,
 #'   and a copy of the object refers to the same conversation.
 #' @seealso [thinking()], [generate_parallel()] for many independent prompts
+#' @concept conversation
 #' @export
 #' @examplesIf !is.null(llamaherd_example_model())
 #' model <- model_load(llamaherd_example_model())

@@ -35,6 +35,9 @@
 #' @references Beaumont, Patak, *On the generalized bootstrap for sample surveys with special
 #'   attention to Poisson sampling*, International Statistical Review 80, 2012.
 #' @seealso [estimate()]
+#' @concept fixest
+#' @concept survey
+#' @concept marginaleffects
 #' @export
 #' @examplesIf llamaherd::llamaherd_available()
 #' set.seed(1)

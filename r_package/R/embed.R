@@ -5,6 +5,9 @@
 #' with similar directions. Many texts are computed together, and a text that occurs several times
 #' is computed only once. A text that fails becomes a row of NA.
 #'
+#' One call with all texts is fastest. The model keeps its memory between calls, so a loop over
+#' single texts is fast, too.
+#'
 #' @section Models:
 #' Models trained for embeddings, such as all-MiniLM-L6-v2, give the best results. Load such models
 #' with [model_load()]. Many of these models are encoders like BERT, which cannot generate text.
@@ -39,6 +42,9 @@
 #'   are NA or failed are NA, with one warning. Attributes: `errors`, the reason why a text failed,
 #'   NA for all other texts; `stats`, statistics of the call.
 #' @seealso [model_load()]
+#' @concept vectors
+#' @concept cosine similarity
+#' @concept loop of single texts
 #' @export
 #' @examplesIf !is.null(llamaherd_example_model())
 #' model <- model_load(llamaherd_example_model())

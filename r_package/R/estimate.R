@@ -103,7 +103,15 @@
 #'   * `agreement`: a sentence on the agreement between several coders.
 #'   * `label_check`, for `prob = "simple"`: a data frame with the counts of labels among the coded
 #'     texts and the counts expected in a simple sample, with the attribute `p_value`.
+#'
+#'   The last line of the printed result says how many codes of a simple random sample would give
+#'   equally short intervals without a model.
 #' @seealso [gold_sample()], [gold_size()], [recalibrate()], [dawid_skene()]
+#' @concept design-based supervised learning
+#' @concept prediction-powered inference
+#' @concept survey weights
+#' @concept effective number of codes
+#' @concept too short intervals
 #' @export
 #' @examplesIf llamaherd::llamaherd_available()
 #' # 2,000 speeches; the model does not find half of the speeches of party B that are against.
@@ -257,6 +265,7 @@ estimate <- function(
 #'   `vcov()`: a matrix; it omits the differences between groups, which follow from the other rows.
 #'   `nobs()`: the number of texts that the method uses: for `"gold"` the texts with a code, and for
 #'   the other methods all texts.
+#' @concept tidy
 #' @name estimate-methods
 #' @examplesIf llamaherd::llamaherd_available()
 #' data <- data.frame(label = rep(c("a", "b"), c(60, 40)), code = NA)

@@ -8,6 +8,7 @@
 #' @returns A `llamaherd_result` of length 1: a string with the attributes described in
 #'   [generate_parallel()], which also describes interrupts. With `schema` a data frame with one
 #'   row.
+#' @concept loop of single prompts
 #' @export
 #' @examplesIf !is.null(llamaherd_example_model())
 #' model <- model_load(llamaherd_example_model())

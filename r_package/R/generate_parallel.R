@@ -192,6 +192,12 @@
 #'   data; subsets of rows are plain data frames.
 #' @seealso [generate()] for a single prompt, [thinking()] for models that think,
 #'   [apply_chat_template()] for chat models, [journal_read()] for journals.
+#' @concept finish reason
+#' @concept unfinished answer
+#' @concept invalid encoding
+#' @concept surrogate
+#' @concept JSON
+#' @concept journal
 #' @export
 #' @examplesIf !is.null(llamaherd_example_model())
 #' model <- model_load(llamaherd_example_model())

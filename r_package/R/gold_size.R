@@ -57,6 +57,8 @@
 #'   studies*, Stat. Med. 6, 1987. Guenther, *Sample size formulas for normal theory t tests*, The
 #'   American Statistician 35, 1981.
 #' @seealso [gold_sample()], [gold_split()]
+#' @concept how many texts
+#' @concept sample size
 #' @export
 #' @examplesIf llamaherd::llamaherd_available()
 #' gold_size(0.05)

@@ -11,6 +11,10 @@ repository <- "https://github.com/llamaherd/llamaherd"
 #' wheels needs neither a compiler nor git. An existing environment of this name is kept, and its
 #' package is updated.
 #'
+#' Python 3.10 gets no security fixes any more. Only one version of llama-cpp-python works, with the
+#' libllama that it contains. With the environment variable `LLAMAHERD_SKIP_ABI_CHECK=1` a libllama
+#' of another commit is loaded, too, at your own risk.
+#'
 #' @param envname Name or path of the virtual environment. The package finds `r-llamaherd`
 #'   automatically; for another environment, set the environment variable `LLAMAHERD_PYTHON` to the
 #'   path of its Python.
@@ -23,6 +27,11 @@ repository <- "https://github.com/llamaherd/llamaherd"
 #' @param pip_options Further options for `pip install`, as a character vector.
 #' @returns The path of the environment's Python, invisibly.
 #' @seealso [llamaherd_available()]
+#' @concept Python version
+#' @concept virtual environment
+#' @concept llama-cpp-python
+#' @concept libllama
+#' @concept compiler
 #' @export
 #' @examples
 #' \dontrun{

@@ -31,6 +31,7 @@
 #'     the `sink` of [explore()] raises an error, the value is the rows that it refused.
 #'   * [evaluate_codebook()]: a table of texts and labels.
 #' @seealso [generate_parallel()], section "Interrupting a call"
+#' @concept Ctrl-C
 #' @export
 #' @examples
 #' answers <- last_results()
@@ -96,6 +97,8 @@ has_finished <- function(results) {
 #'   A file that is not a journal, or is damaged, causes an error of class
 #'   `llamaherd_error_journal`. The file remains unchanged.
 #' @seealso [generate_parallel()]
+#' @concept resume
+#' @concept crash
 #' @export
 #' @examplesIf !is.null(llamaherd_example_model())
 #' model <- model_load(llamaherd_example_model())

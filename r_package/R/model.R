@@ -47,6 +47,10 @@
 #'   when no variable refers to the model.
 #' @seealso [context_create()], [model_metadata()], [hardware_profile()] for models that this
 #'   computer can run, [list_cached_models()]
+#' @concept GGUF
+#' @concept GPU
+#' @concept LoRA
+#' @concept Hugging Face
 #' @export
 #' @examplesIf !is.null(llamaherd_example_model())
 #' model <- model_load(llamaherd_example_model())

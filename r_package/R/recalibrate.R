@@ -53,6 +53,8 @@
 #' @references Zrnic, Candès, *Cross-prediction-powered inference*, PNAS 121, 2024
 #'   ([arXiv 2309.16598](https://arxiv.org/abs/2309.16598)).
 #' @seealso [estimate()], [gold_sample()], [calibrate_batch()], which needs no codes
+#' @concept calibration
+#' @concept constant
 #' @export
 #' @examplesIf llamaherd::llamaherd_available()
 #' # 600 speeches; the model calls too many of them neutral.

@@ -35,6 +35,8 @@
 #' @returns The path, invisibly. Plots need the Python package matplotlib, and `".docx"` needs
 #'   python-docx; [install_llamaherd()] installs both.
 #' @seealso [reproduce()], [methods_text()]
+#' @concept reproducibility
+#' @concept Word
 #' @export
 #' @examplesIf !is.null(llamaherd_example_model())
 #' news <- read.csv(system.file("extdata", "headlines.csv", package = "llamaherd"))
@@ -187,6 +189,9 @@ labels_for_report <- function(x, coding) {
 #'     `question`, `state` (`"answered"` or `"open"`), `answer` (the answer, or what to add) and
 #'     `sources` (the guidelines that ask the question).
 #' @seealso [report()], which contains this paragraph
+#' @concept BibTeX
+#' @concept checklist
+#' @concept citation
 #' @export
 #' @examplesIf !is.null(llamaherd_example_model())
 #' news <- read.csv(system.file("extdata", "headlines.csv", package = "llamaherd"))

@@ -51,6 +51,7 @@
 #'     (the number of computed tokens) and `thinking_tokens`.
 #'   * `runs`: the record of the coding of each variant, as JSON.
 #' @seealso [annotate_texts()], [estimate()]
+#' @concept sensitivity to the prompt
 #' @export
 #' @examplesIf !is.null(llamaherd_example_model())
 #' news <- read.csv(system.file("extdata", "headlines.csv", package = "llamaherd"))

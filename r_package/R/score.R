@@ -34,6 +34,7 @@
 #'   The results of both functions have the attributes `errors` and `finish_reason`, with one
 #'   element per prompt, and `stats`.
 #' @seealso [classify_parallel()]
+#' @concept log-likelihood
 #' @export
 #' @examplesIf !is.null(llamaherd_example_model())
 #' model <- model_load(llamaherd_example_model())

@@ -46,6 +46,8 @@
 #'   server that was ever started and the columns `name`, `running`, `url`, `pid`, `model`, `stay`
 #'   and `folder`.
 #' @seealso [connect()]
+#' @concept several models
+#' @concept HTTP
 #' @export
 #' @examplesIf !is.null(llamaherd_example_model())
 #' old <- Sys.getenv("LLAMAHERD_SERVERS", NA)

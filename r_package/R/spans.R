@@ -42,6 +42,9 @@
 #' Quantity 38, 787-800.
 #' @seealso [codebook()] for `type = "spans"`, [coded_spans()], [plots], [validate()] for labels of
 #'   texts
+#' @concept doccano
+#' @concept Label Studio
+#' @concept brat
 #' @export
 #' @examplesIf llamaherd_available()
 #' path <- tempfile(fileext = ".jsonl")

@@ -28,6 +28,7 @@
 #'   in English.
 #' @returns A `llamaherd_thinking`: a list of the settings that were given.
 #' @seealso [generate_parallel()], whose results have the thoughts
+#' @concept reasoning
 #' @export
 #' @examples
 #' thinking(256)

@@ -52,6 +52,11 @@
 #' @param path Path of a file with a JSON Schema.
 #' @returns A `llamaherd_type`.
 #' @seealso [generate_parallel()], [schema_prompt()]
+#' @concept JSON
+#' @concept JSON Schema
+#' @concept structured output
+#' @concept additional properties
+#' @concept verbatim quote
 #' @export
 #' @examples
 #' type_object(

@@ -73,6 +73,9 @@
 #'   * `warnings`: problems that limit how far the results can be trusted.
 #'   * `n_texts`, `n_gold`, `coders`, `is_weighted`, `several`, `scale`, `level`, `prob`.
 #' @seealso [validate_models()] for several models, [agreement()], [texts_for_people()]
+#' @concept accuracy
+#' @concept F1
+#' @concept confusion matrix
 #' @export
 #' @examplesIf llamaherd_available()
 #' truth <- rep(c("pro", "con", "none"), c(40, 40, 20))

@@ -279,3 +279,43 @@ def test_the_front_page_of_r_leads_to_every_help_page() -> None:
         if names & exports and not names & linked:
             left_out.append(page.stem)
     assert left_out == []
+
+
+def test_a_help_page_explains_each_function_that_leads_to_it() -> None:
+    exports = re.findall(r"export\((\w+)\)", (PACKAGE / "NAMESPACE").read_text())
+    for page in (PACKAGE / "man").glob("*.Rd"):
+        text = page.read_text(encoding="utf-8")
+        body = re.sub(r"(?m)^\\(alias|name)\{.*\n", "", text)
+        named = [name for name in exports if rf"\alias{{{name}}}" in text]
+        assert [name for name in named if name not in body] == [], page.stem
+
+
+# Words of users for R's help.search(), which reads only aliases, titles and concepts.
+SOUGHT = {
+    "agreement": ["Krippendorff", "intercoder reliability"],
+    "annotate_texts": ["classifier", "cascade"],
+    "connect": ["vLLM", "Ollama", "job"],
+    "context_create": ["common beginning", "prefix cache"],
+    "dawid_skene": ["error rates"],
+    "embed_parallel": ["embeddings", "loop of single texts"],
+    "estimate": ["survey weights", "DSL|design-based", "too short intervals"],
+    "generate_parallel": ["unfinished", "surrogate", "invalid encoding"],
+    "gold_sample": ["spreadsheet", "Excel"],
+    "gold_size": ["how many texts"],
+    "install_llamaherd": ["Python version", "libllama"],
+    "methods_text": ["BibTeX", "checklist"],
+    "read_spans": ["doccano", "Label Studio"],
+    "recalibrate": ["constant"],
+    "server_start": ["several models"],
+    "type_boolean": ["JSON", "verbatim", "additional properties"],
+}
+
+
+@pytest.mark.parametrize("topic", SOUGHT)
+def test_words_of_users_find_a_help_page(topic: str) -> None:
+    page = (PACKAGE / "man" / f"{topic}.Rd").read_text(encoding="utf-8")
+    entries = "\n".join(re.findall(r"(?m)^\\(?:alias|title|concept)\{(.*)\}$", page))
+    missing = [
+        word for word in SOUGHT[topic] if not re.search(word, entries, re.IGNORECASE)
+    ]
+    assert missing == []
