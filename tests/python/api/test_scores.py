@@ -462,6 +462,10 @@ def test_calibration_runs_what_it_needs(context: lh.Context) -> None:
     with pytest.raises(ValueError, match=r"for the labels .*, not a, b"):
         # This is checked first: there are no prompts.
         lh.classify_calibrated(context, 3, ["a", "b"], calibration=calibrated.calibration)
+    with pytest.raises(TypeError, match=r"calibration must be .*, not 'batch'"):
+        plain.calibrated("batch")  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match=r"calibration must be .*, not 5"):
+        lh.classify_calibrated(context, PROMPTS, labels, calibration=5)  # type: ignore[arg-type]
     for wrong in ({"method": "contextual"}, {"content_free": free}):
         with pytest.raises(ValueError, match="needs content_free"):
             lh.classify_calibrated(context, PROMPTS, labels, **wrong)

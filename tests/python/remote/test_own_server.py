@@ -74,6 +74,8 @@ def test_probabilities_are_those_of_a_context(
         np.testing.assert_allclose(there.probs, here.probs, atol=1e-4)
         np.testing.assert_allclose(there.logprobs, here.logprobs, atol=1e-3)
         assert there.labels == here.labels
+        assert [note[:18] for note in there.notes] == ["Median coverage is"]
+        assert [note[:18] for note in here.notes] == ["Median coverage is"]
     journal = tmp_path / "labels.journal"
     first, again = (
         lh.classify_parallel(both[1], PROMPTS, labels, journal=journal) for _ in range(2)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from llamaherd.calls.api.running import (
@@ -17,6 +18,7 @@ from llamaherd.calls.asks.calibration import (
     METHODS,
     Calibration,
     calibrate_batch,
+    checked_calibration,
     coverage_cause,
     low_coverage,
 )
@@ -44,7 +46,7 @@ from llamaherd.engine.core.words import name_of, number_of, setting
 from llamaherd.engine.model.tokens import detokenize
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
     from llama_cpp import Llama
     from typing_extensions import Unpack
@@ -158,8 +160,16 @@ def prepare_classify(
     if isinstance(context, Elsewhere):
         asked = context.labelling(texts, known, options)
         call = Call(asked.requests, seed=0, on_error=options.on_error)
+        first = next((text for text in texts if isinstance(text, str)), None)
+        seen = None if options.chat else first  # the template is on the server
+        cause = partial(coverage_cause, seen, chat=False, has_template=True)
         return hosted(
-            context, call, prompts, options, journal=journal, convert=asked.convert
+            context,
+            call,
+            prompts,
+            options,
+            journal=journal,
+            convert=lambda results: _told(asked.convert(results), cause),
         )
     model = context.model
     rendered = rendered_prompts(model, texts, options, is_constrained=True)
@@ -175,8 +185,7 @@ def prepare_classify(
 
     def convert(results: Results) -> ClassifyResults:
         labelled = classified(results, rows, known, normalize, thinks=thinks)
-        notes = _notes(labelled, rendered, model, chat=options.chat)
-        return replace(labelled, notes=notes)
+        return _told(labelled, partial(_cause, rendered, model, chat=options.chat))
 
     n, seed = options.n_thoughts, options.seed if options.n_thoughts > 1 else 0
     requests = with_thoughts([row.request for row in rows], n, seed, places)
@@ -239,7 +248,7 @@ def classify_calibrated(
     if content_free is not None:
         check_contextual(settings.get("thinking"))
     if calibration is not None:
-        calibration.check_names(checked_labels(labels).names)
+        checked_calibration(calibration, checked_labels(labels).names)
 
     def run(
         some: Iterable[Prompt | Messages | None], show: ProgressOption
@@ -279,13 +288,15 @@ def _warn_of_many_steps(rows: Sequence[ScoredPrompt]) -> None:
         )
 
 
-def _notes(
-    results: ClassifyResults, prompts: Sequence[Rendered], model: Model, *, chat: bool
-) -> tuple[str, ...]:
-    """Return notes that users should read before they use the results."""
+def _told(results: ClassifyResults, cause: Callable[[], str]) -> ClassifyResults:
+    """Return the results with a note about a low coverage and its cause."""
     low = low_coverage(results.coverage)
-    if not low:
-        return ()
+    notes = (*results.notes, f"{low}. {cause()}")
+    return replace(results, notes=notes) if low else results
+
+
+def _cause(prompts: Sequence[Rendered], model: Model, *, chat: bool) -> str:
+    """Return the likely cause of a low coverage, from the first prompt."""
     pairs = ((one.prompt, one.thought) for one in prompts)
     first, thought = next(
         (one for one in pairs if not isinstance(one[0], Refused)), (None, None)
@@ -293,8 +304,7 @@ def _notes(
     if thought is not None:
         first = detokenize(model, (*thought.end, *thought.after), unparse_special=True)
     has_template = model.chat_template is not None
-    cause = coverage_cause(first, chat=chat, has_template=has_template)
-    return (f"{low}. {cause}",)
+    return coverage_cause(first, chat=chat, has_template=has_template)
 
 
 def _pmi_prompt(model: Model, options: ClassifyOptions) -> Rendered:

@@ -137,6 +137,14 @@ class Calibration:
         return calibration
 
 
+def checked_calibration(calibration: object, names: Sequence[str]) -> Calibration:
+    """Check a calibration of these labels."""
+    wanted = "a Calibration, as calibrate_batch() returns"
+    known = checks.instance("calibration", calibration, Calibration, wanted)
+    known.check_names(names)
+    return known
+
+
 def calibrate_contextual(content_free: Classified | Floats) -> Calibration:
     """Fit a calibration to prompts without content, such as "N/A" instead of a text.
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, get_args
 
 import numpy as np
 
+from llamaherd.calls.asks.calibration import checked_calibration
 from llamaherd.engine.core import checks
 from llamaherd.engine.core.errors import ArgumentError, ArgumentTypeError, codes_of
 from llamaherd.engine.core.phrases import count_of
@@ -244,8 +245,7 @@ class ClassifyResults(OfPrompts):
                 code="conflict",
                 form="{problem}",
             )
-        calibration.check_names(self.names)
-        probs = calibration.apply(self.probs)
+        probs = checked_calibration(calibration, self.names).apply(self.probs)
         return replace(self, probs=probs, calibration=calibration)
 
     def to_pandas(self) -> Any:  # noqa: ANN401 - pandas is optional
