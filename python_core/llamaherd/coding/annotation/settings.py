@@ -151,9 +151,10 @@ def _check_labels(codebook: Codebook, options: AnnotateOptions, method: Method) 
     if kind.is_generated and not is_written:
         problem = f"{classify} needs labels; this codebook has fields"
         raise _conflict("method", "missing", problem, "{problem}")
-    if options.calibrate is not None and is_written:
-        problem = f"needs probabilities, but {generate} gives none"
-        raise _conflict("calibrate", "missing", problem)
+    for name in options.changed():
+        if is_written and name in ("calibrate", "normalize"):
+            problem = f"needs probabilities, but {generate} gives none"
+            raise _conflict(name, "missing", problem)
     if options.calibrate is not None and kind.is_several:
         problem = "needs one label per text: it assumes that labels are about equally "
         raise _conflict("calibrate", "conflict", f"{problem}frequent")

@@ -26,6 +26,7 @@ CASES: list[tuple[lh.Codebook, dict[str, Any], str]] = [
     (TOPICS, {"journal": 3}, "journal must be None, True or a path"),
     (FIELDS, {"method": "classify"}, "this codebook has fields"),
     (TOPICS, {"calibrate": "batch", **WRITTEN}, "calibrate needs probabilities"),
+    (TOPICS, {"normalize": "token", **WRITTEN}, "normalize needs probabilities"),
     (SEVERAL, {"calibrate": "batch"}, "calibrate needs one label per text"),
     (TOPICS, {"distribution": True}, "distribution needs type='scale'"),
     (SCALE, {"distribution": True, **WRITTEN}, "distribution needs .*'classify'"),
