@@ -12,6 +12,7 @@ import psutil
 
 from llamaherd.calls.run.context import Context
 from llamaherd.engine.core import checks
+from llamaherd.engine.core.declaration import suggests_names
 from llamaherd.engine.core.errors import ArgumentError, ArgumentTypeError, ClusterError
 from llamaherd.engine.model.model import Model
 from llamaherd.engine.native import _build_info
@@ -25,6 +26,7 @@ _OF = {
 _OWN = {"num_cpus", "max_restarts", "max_task_retries", "max_concurrency"}
 
 
+@suggests_names
 @dataclass(frozen=True, slots=True)
 class Config:
     """Model and actors, for `map`, `Cluster` and `serve_app`.

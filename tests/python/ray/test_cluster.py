@@ -230,6 +230,7 @@ def test_arguments_that_cannot_be_are_refused(
         ({"concurrency": (4, 2)}, ValueError, "concurrency must be .*not 2"),
         ({"concurrency": (1, 2, 3)}, ValueError, "concurrency must be a number or a pa"),
         ({"num_cpus": -1}, ValueError, "num_cpus"),
+        ({"concurency": 1}, TypeError, "did you mean 'concurrency'"),
         ({"context": {"n_seqmax": 3}}, TypeError, "context has no 'n_seqmax'; did you"),
         ({"context": 3}, TypeError, "context must map"),
         ({"model_options": {"path": 3}}, TypeError, "model_options has no 'path'"),

@@ -109,7 +109,7 @@ MISTAKES: dict[str, tuple[Callable[[Any], object], type[Exception], str]] = {
     "a setting that is none": (
         lambda ctx: lh.generate_parallel(ctx, ["a"], no_such_thing_at_all=3),
         TypeError,
-        r"no argument 'no_such_thing_at_all'; llamaherd\.SamplingParams has them all",
+        r"no argument 'no_such_thing_at_all'; its sampling settings are",
     ),
     "a setting of annotate that is none": (
         lambda ctx: lh.annotate(SPEECHES, "text", BOOK, ctx, no_such_thing_at_all=3),

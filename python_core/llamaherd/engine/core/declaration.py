@@ -313,7 +313,7 @@ def unknown_field(kind: type, name: str, known: Mapping[str, Any]) -> ArgumentTy
 
 def unknown_argument(name: str, known: Mapping[str, Any]) -> ArgumentTypeError:
     """Return the error about an argument that a call does not have."""
-    others = "llamaherd.SamplingParams has them all"
+    others = "its sampling settings are fields of llamaherd.SamplingParams"
     if "top_k" not in known:
         others = f"there are {', '.join(known)}"
     hint = checks.meant(name, known) or f"; {others}"
