@@ -363,7 +363,7 @@ class ClassifyOptions(PromptOptions):
     def __post_init__(self) -> None:
         check_n_thoughts(self.thinking, self.n_thoughts)
         if self.pmi_prompt and self.normalize != "pmi":
-            problem = f"needs {setting('normalize', 'pmi')}, not {self.normalize!r}"
+            problem = f"needs {setting('normalize', 'pmi')}"
             raise ArgumentError(problem, argument="pmi_prompt", code="missing")
         if isinstance(self.thinking, Thinking) and self.normalize == "pmi":
             raise ArgumentError(
