@@ -21,6 +21,7 @@ from llamaherd.engine.core import checks
 from llamaherd.engine.core.errors import ArgumentError, ArgumentTypeError
 from llamaherd.engine.core.phrases import with_commas
 from llamaherd.engine.core.plain import is_missing, plain
+from llamaherd.engine.core.table import index_of as pandas_index
 from llamaherd.engine.core.words import words
 
 if TYPE_CHECKING:
@@ -118,10 +119,8 @@ def in_order_of(frame: object, rows: Any, argument: str) -> Any:  # noqa: ANN401
 
 def index_of(values: object) -> list[Any] | None:
     """Return the index of a pandas Series or data frame; None for other types."""
-    index: Any = getattr(values, "index", None)
-    if callable(index) or not hasattr(index, "equals"):
-        return None
-    return list(index)
+    index = pandas_index(values)
+    return None if index is None else list(index)
 
 
 def column(frame: object, name: str, argument: str) -> list[Any]:

@@ -114,7 +114,8 @@ def test_each_form_of_the_argument_becomes_one(value: object, wanted: object) ->
         (MOST_TOKENS + 1, ValueError, "thinking must be between 0 and"),
         ({"budgte": 3}, TypeError, "no field 'budgte' .*did you mean 'budget'"),
         ({"budget": -3}, ValueError, r"thinking\['budget'\] must be between 0 and"),
-        ({"end": " "}, ValueError, r"thinking\['end'\] must not be blank"),
+        ({"end": " "}, ValueError, r"thinking\['end'\] must not be empty"),
+        ({"end": "a\0b"}, ValueError, r"thinking\['end'\] must not contain a NUL"),
     ],
 )
 def test_other_values_are_refused(value: object, kind: type, why: str) -> None:
@@ -126,7 +127,7 @@ def test_other_values_are_refused(value: object, kind: type, why: str) -> None:
 def test_the_fields_of_thinking_are_checked() -> None:
     with pytest.raises(TypeError, match="budget must be an integer"):
         lh.Thinking(budget="many")
-    with pytest.raises(ValueError, match="start must not be blank"):
+    with pytest.raises(ValueError, match="start must not be empty"):
         lh.Thinking(start="")
     with pytest.raises(TypeError, match="message must be a text"):
         lh.Thinking(message=None)

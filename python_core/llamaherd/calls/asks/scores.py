@@ -217,10 +217,7 @@ class ClassifyResults(OfPrompts):
     @property
     def label_between(self) -> Floats | None:
         """float64[n], `between` of the most probable label; None without `between`."""
-        if self.between is None:
-            return None
-        best = np.where(np.isnan(self.probs), -1, self.probs).argmax(axis=1)
-        return np.asarray(np.take_along_axis(self.between, best[:, None], axis=1)[:, 0])
+        return None if self.between is None else of_best(self.probs, self.between)
 
     def further(self) -> dict[str, Any]:
         """Return a dict of the columns about thoughts; empty without thoughts."""
@@ -282,6 +279,12 @@ def softmax(scores: Floats) -> Floats:
         return scores
     shifted = np.exp(scores - scores.max(axis=1, keepdims=True))
     return np.asarray(shifted / shifted.sum(axis=1, keepdims=True))
+
+
+def of_best(probs: Floats, values: Floats) -> Floats:
+    """Return the values of the most probable labels, float64[n]; both are [n, k]."""
+    best = np.where(np.isnan(probs), -1, probs).argmax(axis=1)
+    return np.asarray(np.take_along_axis(values, best[:, None], axis=1)[:, 0])
 
 
 def _of_rows(probs: Floats, function: Any) -> Floats:  # noqa: ANN401 - a function of Floats

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from llamaherd.calls.asks.scores import ClassifyResults
+from llamaherd.calls.asks.scores import ClassifyResults, of_best
 from llamaherd.calls.structured.columns import (
     BOOLEAN,
     INTEGER,
@@ -117,8 +117,7 @@ class CodedRows:
         """Return the deviation between thoughts of the label's probability."""
         if self.probs is None or self.answers.between is None:
             return None
-        best = np.where(np.isnan(self.probs), -1, self.probs).argmax(axis=1)[:, None]
-        return np.asarray(np.take_along_axis(self.answers.between, best, axis=1)[:, 0])
+        return of_best(self.probs, self.answers.between)
 
     # ---- private ----
 

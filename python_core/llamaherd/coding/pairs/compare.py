@@ -263,9 +263,7 @@ def _checked_question(
     question: object, labels: object, layout: object
 ) -> tuple[str, tuple[str, str], str]:
     """Check question, labels and layout of prompts."""
-    text = checks.text("question", question)
-    if not text.strip():
-        raise ArgumentError("must not be blank", argument="question", code="empty")
+    text = checks.not_blank("question", question)
     if isinstance(labels, str) or not isinstance(labels, Sequence):
         raise ArgumentTypeError(
             f"must be two texts, not {checks.shown(labels)}", argument="labels"

@@ -17,7 +17,6 @@ from llamaherd.engine.core.values import (
     checked_bias,
     checked_breakers,
     checked_choices,
-    checked_pattern,
     checked_schema,
     checked_tokens,
 )
@@ -290,14 +289,14 @@ class SamplingParams(Options):
         "is compact JSON, with properties in the schema's order.",
     )
     regex: str | None = option(
-        Checked(checked_pattern, _TEXT, "strings"),
+        Checked(checks.not_blank, _TEXT, "strings"),
         default=None,
         interfaces=_LIBRARY,
         doc="Regular expression that the whole answer matches. Its notation is the "
         "notation of Rust's crate regex, without lookarounds.",
     )
     grammar: str | None = option(
-        Checked(checked_pattern, _TEXT, "strings"),
+        Checked(checks.not_blank, _TEXT, "strings"),
         default=None,
         interfaces=_LIBRARY,
         doc="Grammar that each answer follows. Either GBNF text with a rule `root`, or "

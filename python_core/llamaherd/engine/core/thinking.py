@@ -22,13 +22,6 @@ DEFAULT_MESSAGE = "\n\nI stop thinking here and give my answer now.\n"
 MOST_TOKENS = 2**24  # maximum budget
 
 
-def _marker(name: Name, value: object) -> str:
-    text = checks.text(name, value)
-    if not text.strip():
-        raise ArgumentError("must not be blank", argument=name, code="empty")
-    return text
-
-
 @suggests_names
 @dataclass(frozen=True, slots=True)
 class Thinking:
@@ -58,7 +51,9 @@ class Thinking:
         object.__setattr__(self, "budget", budget)
         for name in ("start", "end"):
             if getattr(self, name) is not None:
-                object.__setattr__(self, name, _marker(name, getattr(self, name)))
+                object.__setattr__(
+                    self, name, checks.not_blank(name, getattr(self, name))
+                )
         object.__setattr__(self, "message", checks.text("message", self.message))
 
 

@@ -156,14 +156,6 @@ def _c_string(name: Name, value: object) -> str:
     return checks.without_nul(name, checks.text(name, value))
 
 
-def checked_pattern(name: Name, value: object) -> str:
-    """Return the text of a constraint; refuse "", which would constrain no answer."""
-    text = _c_string(name, value)
-    if not text.strip():
-        raise ArgumentError("must not be empty", argument=name, code="empty")
-    return text
-
-
 def checked_breakers(name: str, breakers: object) -> tuple[str, ...]:
     """Return the texts that end a repetition."""
     texts = checks.some_texts(name, breakers)

@@ -138,7 +138,7 @@ def test_braces_and_marks_in_texts_are_text() -> None:
         ({"texts": "one"}, "texts must be a list of texts"),
         ({"texts": ["one", " "]}, r"texts\[1\] must not be blank"),
         ({"texts": ["one", None]}, r"texts\[1\] must be"),
-        ({"question": " "}, "question must not be blank"),
+        ({"question": " "}, "question must not be empty"),
         ({"labels": ["A", "A"]}, "labels must be two different texts"),
         ({"labels": "AB"}, "labels must be two texts"),
         ({"layout": "{first}"}, r"layout must have \{question\}, \{second\}"),
