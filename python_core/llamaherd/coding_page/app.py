@@ -25,7 +25,7 @@ from llamaherd.engine.core.errors import BadArgumentError
 from llamaherd.engine.core.words import spoken_in
 from llamaherd.server.access import AccessMiddleware, Guard
 from llamaherd.server.errors import JSON, ApiError
-from llamaherd.server.pages import page_routes
+from llamaherd.server.pages import static_routes
 from llamaherd.server.protocol import ClientGoneError, dumps, read_object
 from llamaherd.server.schemas import shown, unfit
 from llamaherd.server.settings import ServerSettings
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
 _MAX_BODY = 1 << 20
 _OWNER = "owner"
-_PAGES = {
+_STATIC_FILES = {
     "/": "coding.html",
     "/owner": "owner.html",
     "/coding.js": "coding.js",
@@ -130,7 +130,7 @@ def create_app(desk: Desk, keys: CoderKeys, hosts: Hosts) -> Starlette:
     state: Any = served  # the middleware expects a `SharedState`
     api = _Api(desk, keys, page_state)
     routes = [
-        *page_routes("llamaherd.coding_page", _PAGES),
+        *static_routes("llamaherd.coding_page", _STATIC_FILES),
         Route("/api/start", api.answered(api.start)),
         Route("/api/text", api.answered(api.text)),
         Route("/api/code", api.answered(api.code), methods=["POST"]),

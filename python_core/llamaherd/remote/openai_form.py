@@ -22,10 +22,10 @@ from llamaherd.remote.request import (
     WrongAnswerError,
     count_of_tokens,
     failed,
-    json_value,
     read_vectors,
     refuse,
     refuse_others,
+    sent_value,
     text_of,
 )
 
@@ -136,7 +136,7 @@ class OpenAIForm(ApiForm):
         if not sampling.is_greedy:
             sent |= set(self.filters)
         content = {
-            field: json_value(name, getattr(sampling, name), -100.0)
+            field: sent_value(name, getattr(sampling, name), -100.0)
             for name, field in self.settings.items()
             if name in sent
         }

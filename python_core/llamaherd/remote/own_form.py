@@ -25,10 +25,10 @@ from llamaherd.remote.request import (
     WrongAnswerError,
     count_of_tokens,
     failed,
-    json_value,
     read_vectors,
     refuse,
     refuse_others,
+    sent_value,
     text_of,
 )
 
@@ -64,7 +64,7 @@ class OwnForm(ApiForm):
 
     def settings_of(self, request: SentRequest) -> dict[str, Any]:
         values = {name: getattr(request.sampling, name) for name in request.changed}
-        fields = {name: json_value(name, value, -1e30) for name, value in values.items()}
+        fields = {name: sent_value(name, value, -1e30) for name, value in values.items()}
         return fields | {n: json.loads(v) for n, v in values.items() if n == "schema"}
 
     def output(self, request: SentRequest, answer: Mapping[str, Any]) -> Output:

@@ -136,7 +136,7 @@ def refuse_others(options: Options, known: Container[str], kind: str) -> None:
             raise refuse(name, kind)
 
 
-def json_value(name: str, value: Any, least_bias: float) -> object:  # noqa: ANN401 - of any setting
+def sent_value(name: str, value: Any, least_bias: float) -> object:  # noqa: ANN401 - of any setting
     """Return a sampling setting in the form of JSON, with biases of at least a number."""
     if name == "temperature":
         return max(0.0, value)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from starlette.datastructures import Headers
 
 from llamaherd.server.errors import ApiError, internal, stopping
-from llamaherd.server.pages import DATA, PAGES
+from llamaherd.server.pages import DATA, STATIC_FILES
 from llamaherd.server.protocol import ID_HEADER, RequestRecord, request_id, send_json
 from llamaherd.server.running import counts
 
@@ -25,7 +25,9 @@ if TYPE_CHECKING:
     from llamaherd.server.state import SharedState
 
 log = logging.getLogger(__name__)
-OPEN = frozenset(("/health", *PAGES))  # paths that need no key and disclose nothing
+OPEN = frozenset(
+    ("/health", *STATIC_FILES)
+)  # paths that need no key and disclose nothing
 FIGURES = "/metrics"  # paths that are answered even during shutdown
 _OTHER = "(other)"  # an unknown path may contain a prompt
 

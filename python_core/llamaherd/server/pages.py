@@ -314,7 +314,7 @@ class ModelPages:
 
 
 DATA = "/dashboard.json"
-PAGES = {  # paths of files that contain no data and need no key
+STATIC_FILES = {  # paths of files that contain no data and need no key
     "/": "dashboard.html",
     "/dashboard.js": "dashboard.js",
     "/charts.js": "charts.js",
@@ -349,7 +349,7 @@ class Dashboard:
     def routes(self) -> list[Route]:
         """Return the routes of the page and its data."""
         data = Route(DATA, self.data, include_in_schema=False)
-        return [*page_routes("llamaherd.server", PAGES), data]
+        return [*static_routes("llamaherd.server", STATIC_FILES), data]
 
     async def data(self, _request: Request) -> Response:
         """Return the current load, counts of the engine and memory."""
@@ -424,7 +424,7 @@ _STRICT = {
 }
 
 
-def page_routes(package: str, names: Mapping[str, str]) -> list[Route]:
+def static_routes(package: str, names: Mapping[str, str]) -> list[Route]:
     """Return routes of files that need no key, because they contain no data."""
     folder = files(package) / "static"
     return [

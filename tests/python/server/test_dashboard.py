@@ -19,7 +19,7 @@ from llamaherd.engine.loop.slot_times import SlotTime, SlotTimes
 from llamaherd.server.batches.service import expected_s
 from llamaherd.server.batches.store import BatchStore
 from llamaherd.server.models.spec import ModelSpec
-from llamaherd.server.pages import DATA, PAGES
+from llamaherd.server.pages import DATA, STATIC_FILES
 from served import NAME, served, served_models
 from waiting import wait_until
 
@@ -51,7 +51,7 @@ def test_data_are_of_this_moment(fake: FakeContext, client: Client) -> None:
 
 def test_pages_are_open_and_data_need_the_key(fake: FakeContext) -> None:
     with served(fake, api_key="secret") as client:
-        for path in PAGES:
+        for path in STATIC_FILES:
             with socket.create_connection(("127.0.0.1", client.port)) as own:
                 head = (
                     f"GET {path} HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n"

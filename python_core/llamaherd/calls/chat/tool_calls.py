@@ -137,7 +137,7 @@ def _arguments(call: WrittenCall, tools: Tools) -> dict[str, object]:
     value = call.arguments
     if isinstance(value, str) and value.strip():
         try:
-            value, end = json_value(value.strip())
+            value, end = json_at(value.strip())
         except ValueError as error:
             raise UnreadableError(f"the arguments are not valid JSON: {error}") from None
         if end < len(str(call.arguments).strip()):
@@ -185,7 +185,7 @@ class Untyped:
     is_text: bool | None = None
 
 
-def json_value(text: str, at: int = 0) -> tuple[object, int]:
+def json_at(text: str, at: int = 0) -> tuple[object, int]:
     """Read a JSON value that starts at a position, and return its end, too."""
     decoder = json.JSONDecoder(
         parse_constant=_no_constant, parse_float=_finite, object_pairs_hook=_object
@@ -278,7 +278,7 @@ def _parsed(text: str, types: frozenset[str] | None, *, is_json: bool) -> list[o
     if text == "None" and types is not None and "null" in allowed:
         return [None]
     try:
-        value, end = json_value(text)
+        value, end = json_at(text)
     except ValueError:
         return []
     if end < len(text):

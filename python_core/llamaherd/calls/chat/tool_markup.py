@@ -17,7 +17,7 @@ from llamaherd.calls.chat.tool_calls import (
     UnreadableError,
     Untyped,
     WrittenCall,
-    json_value,
+    json_at,
 )
 
 if TYPE_CHECKING:
@@ -116,7 +116,7 @@ def _call_in_tags(
 
 def _json_or_untyped(text: str) -> object:
     try:
-        value, end = json_value(text.strip())
+        value, end = json_at(text.strip())
     except ValueError:
         return Untyped(text)
     return value if end == len(text.strip()) else Untyped(text)

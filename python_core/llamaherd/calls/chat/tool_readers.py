@@ -13,7 +13,7 @@ from llamaherd.calls.chat.tool_calls import (
     ToolFormat,
     WrittenCall,
     call_in_json,
-    json_value,
+    json_at,
     parse_tool_calls,
 )
 from llamaherd.calls.chat.tool_markup import (
@@ -45,7 +45,7 @@ def _values_at(text: str, at: int) -> tuple[list[WrittenCall], int, str]:
         if text[start : start + 1] not in ("{", "["):
             return calls, at, ""
         try:
-            value, at = json_value(text, start)
+            value, at = json_at(text, start)
         except ValueError as error:
             return calls, at, f"{NOT_JSON}: {error}"
         values = value if isinstance(value, list) else [value]
@@ -93,7 +93,7 @@ def _read_named(
         name, end = (start[start.lastindex or 0] or "").strip(), start.end()
         problem, arguments = "", None
         try:
-            arguments, end = json_value(text, _end_of(_SPACES, text, end))
+            arguments, end = json_at(text, _end_of(_SPACES, text, end))
         except ValueError as error:
             problem = f"{NOT_JSON}: {error}"
         following = opening.search(text, end)
@@ -201,7 +201,7 @@ def _named_at(text: str, at: int) -> tuple[list[WrittenCall], int, str]:
     calls: list[WrittenCall] = []
     while named := _MISTRAL.match(text, at):
         try:
-            arguments, end = json_value(text, named.end())
+            arguments, end = json_at(text, named.end())
         except ValueError as error:
             return calls, at, f"{NOT_JSON}: {error}"
         problem = "" if isinstance(arguments, dict) else "the arguments must be an object"

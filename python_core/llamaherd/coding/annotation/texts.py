@@ -86,7 +86,7 @@ def hash_of_texts(texts: Sequence[str | None]) -> str:
     return _sha256(json.dumps(text, ensure_ascii=False) for text in texts)
 
 
-def sha256_of(ids: Sequence[str], texts: Sequence[str | None]) -> str:
+def hash_of_ids_and_texts(ids: Sequence[str], texts: Sequence[str | None]) -> str:
     """Return the SHA-256 of ids and texts, as JSON in UTF-8."""
     pairs = zip(ids, texts, strict=True)
     return _sha256(json.dumps(pair, ensure_ascii=False) for pair in pairs)

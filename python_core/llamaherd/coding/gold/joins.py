@@ -19,7 +19,11 @@ import numpy as np
 
 from llamaherd.coding import frames
 from llamaherd.coding.annotation.label_sets import joined_labels, labels_in
-from llamaherd.coding.annotation.texts import comparable_text, hash_of_texts, sha256_of
+from llamaherd.coding.annotation.texts import (
+    comparable_text,
+    hash_of_ids_and_texts,
+    hash_of_texts,
+)
 from llamaherd.coding.codes import form_of, is_nothing, text_of
 from llamaherd.coding.gold.forms import stored_text
 from llamaherd.coding.gold.sample import SPLIT
@@ -135,7 +139,7 @@ class Join:
         ids = self.ids if ids is None else ids
         ordered = texts if rows is None else [texts[i] for i in rows]
         stored = [stored_text(text) for text in ordered]
-        hashes = (sha256_of(ids or [], form) for form in (stored, ordered))
+        hashes = (hash_of_ids_and_texts(ids or [], form) for form in (stored, ordered))
         # Samples of earlier versions have the hash of the texts as they were.
         if "sha256" in design and ids is not None and design["sha256"] not in hashes:
             _refuse(

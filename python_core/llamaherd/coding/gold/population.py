@@ -13,7 +13,7 @@ import numpy as np
 from llamaherd.coding import frames
 from llamaherd.coding.annotation.coded import Coded
 from llamaherd.coding.annotation.label_sets import confidence_of, labels_in, scale_of
-from llamaherd.coding.annotation.texts import is_blank, sha256_of
+from llamaherd.coding.annotation.texts import hash_of_ids_and_texts, is_blank
 from llamaherd.coding.codes import are_measured, form_of, numbers_of, text_of
 from llamaherd.coding.gold.forms import stored_text
 from llamaherd.coding.gold.joins import (
@@ -123,7 +123,7 @@ class Population:
     @cached_property
     def sha256(self) -> str:
         """Return the SHA-256 of all ids and texts."""
-        return sha256_of(self.ids, [stored_text(text) for text in self.texts])
+        return hash_of_ids_and_texts(self.ids, [stored_text(text) for text in self.texts])
 
     def of_rows(self, values: object, name: str) -> Floats:
         """Return the numbers of the rows with a text."""

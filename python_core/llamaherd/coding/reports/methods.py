@@ -19,7 +19,7 @@ from llamaherd.coding.annotation.codebook_file import sources_of
 from llamaherd.coding.references import REFERENCES, Reference
 from llamaherd.coding.reports import prose
 from llamaherd.coding.reports.prose import cite, measured, phrase, short_hash
-from llamaherd.coding.reports.report_data import estimates_in, sha256_of
+from llamaherd.coding.reports.report_data import estimates_in, sha256_of_text
 from llamaherd.coding.selection.measures import TITLES
 from llamaherd.coding.statistics.agreement import COEFFICIENTS
 from llamaherd.engine.core.files import write_new
@@ -153,7 +153,7 @@ def _coded_examples(facts: Mapping[str, Any]) -> int:
         there = {text.strip() for text in data["texts"]}
         return sum(text.strip() in there for text in texts)
     hashes = set(data["texts_sha256"])
-    return sum(sha256_of(text) in hashes for text in texts)
+    return sum(sha256_of_text(text) in hashes for text in texts)
 
 
 PARTS = ("validation", "estimates", "robustness", "evaluation")

@@ -150,7 +150,7 @@ def contents_of(
         data["texts"] = unique
         data["blank"] = {str(i): text for i, text in enumerate(column) if is_blank(text)}
     else:
-        data["texts_sha256"] = [sha256_of(text) for text in unique]
+        data["texts_sha256"] = [sha256_of_text(text) for text in unique]
     is_hidden = by_fields and not texts  # fields may quote the text
     return {
         "format": FORMAT,
@@ -211,14 +211,14 @@ def to_json(contents: Contents, *, indent: int | None = None) -> str:
     return json.dumps(contents, ensure_ascii=False, allow_nan=False, indent=indent)
 
 
-def sha256_of(text: str) -> str:
+def sha256_of_text(text: str) -> str:
     """Return the SHA-256 of a text in UTF-8."""
     return hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()
 
 
 def hashed_labels(labels: Sequence[str | None]) -> list[str | None]:
     """Replace labels by their hashes."""
-    return [None if label is None else sha256_of(label) for label in labels]
+    return [None if label is None else sha256_of_text(label) for label in labels]
 
 
 def _first_rows(rows: Integers, n_unique: int) -> list[int]:

@@ -22,7 +22,7 @@ from llamaherd.coding.reports.report_data import (
     errors_of_content,
     hashed_labels,
     read_report,
-    sha256_of,
+    sha256_of_text,
 )
 from llamaherd.coding.reports.reproduce_context import context_of, later_steps
 from llamaherd.engine.core import checks
@@ -362,10 +362,10 @@ def _frame(
             argument="data",
         )
     hashes = recorded.get("texts_sha256") or [
-        sha256_of(known_text) for known_text in recorded["texts"]
+        sha256_of_text(known_text) for known_text in recorded["texts"]
     ]
     for i, (value, at) in enumerate(zip(new_texts, recorded["rows"], strict=True)):
-        now = None if value is None or is_blank(value) else sha256_of(value)
+        now = None if value is None or is_blank(value) else sha256_of_text(value)
         if now != (None if at is None else hashes[at]):
             raise ArgumentError(
                 f"row {number_of(i)}: the text differs from the coded text",

@@ -11,7 +11,7 @@ import pytest
 from llamaherd.coding.references import GUIDELINES
 from llamaherd.coding.reports.methods import PARTS, ChecklistItem, checklist_of, facts_of
 from llamaherd.coding.reports.page import page_of
-from llamaherd.coding.reports.report_data import sha256_of
+from llamaherd.coding.reports.report_data import sha256_of_text
 from reported import LABELS, with_codebook, with_run, with_settings
 
 # The model is random, so a batch calibration changes many labels.
@@ -125,7 +125,7 @@ def test_examples_among_the_texts_leave_an_item_open(contents: dict[str, Any]) -
     assert answers(texts)[question].is_open
     hashed = {k: v for k, v in data.items() if k != "texts"}
     for text, is_open in (("A.", True), ("B.", False)):
-        hashes = {**hashed, "texts_sha256": [sha256_of(text)]}
+        hashes = {**hashed, "texts_sha256": [sha256_of_text(text)]}
         found = answers({**contents, "data": hashes})
         assert found[question].is_open is is_open
     none = answers(with_codebook(contents, lh.Codebook("Which?", LABELS)))
