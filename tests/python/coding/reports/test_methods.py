@@ -116,7 +116,7 @@ def test_each_coefficient_with_a_sentence_is_reported(
     )
     monkeypatch.setitem(COEFFICIENTS, "ac1", named)
     found = lh.methods_text(coded, results[0])
-    assert "and Gwet's AC1 0." in found.text
+    assert "Gwet's AC1 0." in found.text
     assert "fang2026" in found.references
 
 
