@@ -287,7 +287,7 @@ def _check_some(n_coded: int) -> None:
 
 def _check_positive(probs: Floats, kept: Ints, ids: Sequence[str]) -> None:
     values = probs[kept]
-    sampling.check_probs(values)
+    sampling.check_probs(values, kept)
     never = kept[values == 0]
     if len(never) > 0:
         first = [ids[i] for i in never[:5]]

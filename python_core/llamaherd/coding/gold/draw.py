@@ -319,7 +319,7 @@ def _drawn(
     else:
         is_given = kind == "given"
         probs = sizes if is_given else sampling.inclusion_probs(sizes, n, floor)
-    draw = sampling.draw_unequal(probs, rng)
+    draw = sampling.draw_unequal(probs, rng, texts.there)
     if len(draw.rows) != n:
         raise ArgumentError(
             f"must sum to {setting('n', n)}, not to {len(draw.rows)}", argument="prob"

@@ -36,7 +36,7 @@ from llamaherd.engine.core import checks
 from llamaherd.engine.core.argument import Argument
 from llamaherd.engine.core.errors import ArgumentError
 from llamaherd.engine.core.phrases import decimals, with_commas
-from llamaherd.engine.core.words import setting
+from llamaherd.engine.core.words import setting, words
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterable, Mapping, Sequence
@@ -99,24 +99,30 @@ def draw_stratified(
     )
 
 
-def check_probs(probs: Floats) -> None:
-    """Check that there is a probability for each text."""
-    if probs.ndim != 1 or not (np.isfinite(probs) & (probs >= 0) & (probs <= 1)).all():
+def check_probs(probs: Floats, rows: Ints) -> None:
+    """Check the probabilities of texts in these rows."""
+    bad = np.flatnonzero(~((probs >= 0) & (probs <= 1)))
+    if len(bad) > 0:
+        value = probs[bad[0]]
+        prob = "missing" if np.isnan(value) else words().number(f"{value:g}")
         raise ArgumentError(
-            "must be a probability between 0 and 1 for each text",
+            f"must be a probability between 0 and 1, not {prob}",
             argument="prob",
+            place=(int(rows[bad[0]]),),
             code="out_of_range",
         )
 
 
-def draw_unequal(probs: Floats, rng: np.random.Generator) -> Draw:
+def draw_unequal(
+    probs: Floats, rng: np.random.Generator, rows: Ints | None = None
+) -> Draw:
     """Draw texts with given inclusion probabilities, systematically from a random order.
 
     The texts form a line in random order; each text is a segment whose length is its
     probability. A text is drawn if its segment contains one of the points u, u + 1,
     u + 2 .., where u is uniform in [0, 1).
     """
-    check_probs(probs)
+    check_probs(probs, np.arange(len(probs)) if rows is None else rows)
     n = round(float(probs.sum()))
     if n < 1 or abs(float(probs.sum()) - n) > 1e-6 * n:
         raise ArgumentError(

@@ -224,7 +224,7 @@ def test_texts_that_could_never_be_drawn_are_named() -> None:
     codes = [None if i in {4, 9} else code for i, code in enumerate(DATA["code"])]
     with pytest.raises(ValueError, match=r"2 texts could never be drawn.*ids 5, 10\)"):
         lh.estimate(DATA, codes, prob=probs)
-    with pytest.raises(ValueError, match="between 0 and 1 for each text"):
+    with pytest.raises(ValueError, match=r"prob\[0\] must be a probability .* not 1.5"):
         lh.estimate(DATA, codes, prob=np.full(N, 1.5))
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import math
 import pickle
 from collections import Counter
 from itertools import cycle, islice
@@ -157,6 +158,11 @@ def test_probabilities_that_are_given() -> None:
         sample(prob=probs, n=21)
     with pytest.raises(ValueError, match="prob must have 60 values"):
         sample(prob=[0.5] * 40)
+    data = {"text": ["", "one", "two"], "label": ["a", "a", "b"]}
+    message = r"^prob\[2\] must be a probability between 0 and 1, not missing$"
+    for function, first in ((lh.gold_sample, 1), (lh.estimate, ["a", "a", None])):
+        with pytest.raises(ValueError, match=message):
+            function(data, first, prob=[0.5, 1.0, math.nan], text="text", label="label")
 
 
 def test_missing_texts_are_not_drawn() -> None:
