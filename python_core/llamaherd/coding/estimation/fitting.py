@@ -204,7 +204,8 @@ class Fits:
             columns = notes.first_of(
                 f"{i}: {name or 'all'}" for i, name in enumerate(names, 1)
             )
-            self.notes.append(f"{method} gives no estimate: {error} (columns {columns})")
+            among = f" (columns {columns})" if len(names) > 1 else ""
+            self.notes.append(f"{method} gives no estimate: {error}{among}")
         else:
             values = ways @ estimated.theta
             low, high, errors = spread.limits(values, settings.level)
