@@ -50,8 +50,8 @@ class Sheet:
 
     @property
     def people(self) -> tuple[str, ...]:
-        """All coders; the coder of ties is last."""
-        return self.coders if self.tie_coder is None else (*self.coders, self.tie_coder)
+        """All coders; the coder of ties is first, and decides if all codes differ."""
+        return self.coders if self.tie_coder is None else (self.tie_coder, *self.coders)
 
     @property
     def sha256(self) -> str:

@@ -312,6 +312,19 @@ def test_coders_are_those_of_the_sheet(tmp_path: Path) -> None:
     assert again.coders == ("anna", "ben")
 
 
+def test_the_coder_of_ties_decides_where_all_codes_differ(tmp_path: Path) -> None:
+    sheet = make_sheet(sample_of(), TOPICS, ["anna", "ben"], "cleo")
+    codes = {"anna": ["War", "War"], "ben": ["Money", "Money"], "cleo": ["Sports", "War"]}
+    with closing(Desk(sheet, tmp_path / "codes")) as desk:
+        for coder, values in codes.items():
+            for i, value in enumerate(values):
+                desk.code(coder, i, value)
+        assert results_of(desk, None).gold[:2] == ["Sports", "War"]
+        write_codes(desk, tmp_path / "coded.csv")
+    table = pd.read_csv(tmp_path / "coded.csv")
+    assert lh.read_gold(table, sample_of()).gold[:2] == ["Sports", "War"]
+
+
 def test_codes_of_the_sheet_are_kept(tmp_path: Path) -> None:
     sample, path = sample_of(), tmp_path / "sheet.csv"
     sample.write(path, coders=["anna"], shuffle=False)

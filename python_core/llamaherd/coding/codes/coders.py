@@ -239,6 +239,6 @@ def note_on_ties(n_ties: int, n_coded: int, coders: Sequence[str]) -> list[str]:
     note = (
         f"{ties} {verb(n_ties, 'a tie', 'ties')}, decided by the first coder ({first} "
         f"before {', '.join(others)}): another order gives other results. "
-        "To break the ties, add a column of codes by somebody who decides these texts"
+        "To break the ties, add a first column with codes by somebody who decides them"
     )
     return [note]
