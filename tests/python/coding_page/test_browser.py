@@ -85,6 +85,39 @@ def test_a_stale_tab_replaces_and_undoes_nothing(
             assert at.desk.values("anna")[first] == "War"
 
 
+def test_passages_are_lost_only_on_demand_and_messages_are_of_the_text(
+    browser: Browser, served: Callable[..., Any]
+) -> None:
+    with (
+        served({"text": ["One.", "Two.", "Three."]}, ACTORS, "anna") as at,
+        visited(browser, at.page.url) as page,
+    ):
+        texts = [at.desk.sheet.texts[i] for i in at.desk.texts_of("anna")]
+        text, message = page.locator("#text"), page.locator("#message")
+        seen(page, texts[0])
+        page.keyboard.press("ArrowRight")
+        page.keyboard.press("1")
+        for key in ("f", "u"):
+            with page.expect_event("dialog", predicate=lambda asked: not asked.dismiss()):
+                page.keyboard.press(key)
+            assert page.locator("#spans li").count() == 1
+        page.keyboard.press("Enter")
+        seen(page, "Saved: 1 passage")
+        page.keyboard.press("s")
+        seen(page, texts[2])
+        page.keyboard.press("b")
+        seen(page, "You skipped this text.")
+        page.keyboard.press("f")
+        seen(page, texts[2])
+        assert message.inner_text() == ""
+        page.locator("#note").fill("mine")
+        with page.expect_event("dialog", predicate=lambda asked: not asked.accept()):
+            page.get_by_role("button", name="Back").click()
+        seen(page, texts[1])
+        assert page.locator("#note").input_value() == ""
+        assert text.inner_text() == texts[1]
+
+
 @pytest.mark.long(reason="starts Chromium, because only a browser can run a page")
 def test_two_browsers_at_once_and_agreement(
     browser: Browser, served: Callable[..., Any]

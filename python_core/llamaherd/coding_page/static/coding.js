@@ -19,6 +19,7 @@ let form = null; // answers by field
 let lastEntry = 0; // number of the code or skip that an undo would undo
 let isBusy = false;
 let isStale = false; // whether the last request came from a page that shows earlier codes
+let stored = ""; // entries of the text when it was shown
 let startedAt = 0;
 let hiddenAt = null;
 
@@ -119,7 +120,7 @@ function find() {
     const text = folded(item.textContent);
     item.hidden = !words.every((word) => text.includes(word));
   }
-  if (words.length) announce(`${found().length} labels`);
+  if (words.length) announce(countOf(found().length, "label"));
 }
 
 // Buttons of the labels that are found; those whose name begins with the text come first.
@@ -207,7 +208,7 @@ function show(view, message = "") {
   shown = view.text;
   $("work").hidden = !shown;
   $("done").hidden = Boolean(shown);
-  if (message) $("message").textContent = message;
+  $("message").textContent = shown?.is_skipped ? SKIPPED : message;
   if (!shown) return finish(progress, message);
   const place = `Text ${shown.position + 1} of ${progress.n_texts}`;
   $("text").setAttribute("aria-label", place);
@@ -220,8 +221,8 @@ function show(view, message = "") {
   chosen = new Set(book.kind === "several" ? shown.value || [] : []);
   marked.draw([]); // the text that `save` stores a code for is visible from here on
   if (form) form.show(shown.value);
-  if (shown.is_skipped) $("message").textContent = SKIPPED;
   draw();
+  stored = entries();
   // Screen readers say nothing about the focused element when only its content changes.
   const code = shown.value === null ? "" : `Your code: ${saidOf(shown.value)}.`;
   announce(message && `${message}.`, `${place}.`, shown.is_skipped ? SKIPPED : code, shown.text);
@@ -310,9 +311,11 @@ function save(label) {
   return act("/api/code", { value }, `Saved: ${saidOf(value)}`);
 }
 
+const countOf = (n, noun) => `${n} ${noun}${n === 1 ? "" : "s"}`;
+
 function saidOf(value) {
   if (typeof value === "string") return value;
-  if (book.kind === "spans") return `${value.length} passages`;
+  if (book.kind === "spans") return countOf(value.length, "passage");
   if (book.kind === "fields") return codeText(value);
   return value.join(", ") || "none";
 }
@@ -330,7 +333,19 @@ async function act(path, body, message) {
   await store(path, sent, message);
 }
 
+// Everything that the coder has entered for the text, to compare it with what is stored.
+function entries() {
+  const inputs = [$("note"), $("number"), ...$("fields").querySelectorAll("input, textarea")];
+  return JSON.stringify([inputs.map((e) => [e.value, e.checked]), [...chosen], marked.spans]);
+}
+
+const isChanged = () => Boolean(shown) && entries() !== stored;
+
+const mayLeave = () => !isChanged()
+  || confirm("What you entered for this text is not saved. Leave the text without it?");
+
 async function undo() {
+  if (!mayLeave()) return;
   await store("/api/undo", { seen: lastEntry }, "Undone");
 }
 
@@ -347,6 +362,7 @@ async function store(path, sent, message) {
 }
 
 async function go(step) {
+  if (!mayLeave()) return;
   const position = shown.position + step;
   show(await attempt(() => ask("GET", `/api/text?position=${position}`, undefined, coder)));
 }
@@ -486,6 +502,7 @@ document.addEventListener("visibilitychange", () => {
     hiddenAt = null;
   }
 });
+addEventListener("beforeunload", (event) => isChanged() && event.preventDefault());
 addEventListener("hashchange", () => location.reload());
 
 start();
