@@ -356,6 +356,10 @@ def test_fields_by_keyboard_only(browser: Browser, served: Callable[..., Any]) -
         visited(browser, at.url) as page,
     ):
         seen(page, "0 of 6 coded")
+        colours = page.locator(".form-field").evaluate_all(
+            "all => all.map((each) => getComputedStyle(each).borderTopColor)"
+        )
+        assert colours.count(colours[0]) == 1  # only the current field has its colour
         page.keyboard.press("Enter")
         seen(page, "Topic of the text is not answered yet.")
         page.keyboard.press("3")  # War; the next field is current
