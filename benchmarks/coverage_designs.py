@@ -11,14 +11,16 @@ import warnings
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import llamaherd as lh
 import numpy as np
 from llamaherd.coding.statistics.heads import least_sure, text_head
 from studies import Hit, Study, hit
 
-Floats = np.ndarray[Any, np.dtype[np.float64]]
+if TYPE_CHECKING:
+    from llamaherd.engine.core.arrays import Floats
+
 Rng = np.random.Generator
 NAMES = np.array(["no", "yes"])
 METHODS = ("gold", "ppi", "dsl")

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from functools import lru_cache
 from itertools import combinations
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from llamaherd.coding.pairs.bradley_terry import Pairs, StrengthFit, fit_strengths
@@ -22,7 +22,9 @@ from llamaherd.coding.statistics.number_agreement import number_agreement
 from llamaherd.coding.statistics.ratings import ModelAndPerson
 from studies import Hit, Study, hit, labelled, part_codes
 
-Floats = np.ndarray[Any, np.dtype[np.float64]]
+if TYPE_CHECKING:
+    from llamaherd.engine.core.arrays import Floats
+
 Rng = np.random.Generator
 # Shares of texts: rows are labels of the model, columns codes.
 POPULATIONS: dict[str, list[list[float]]] = {

@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 
     from llamaherd.coding.estimation.estimates import Estimate
     from llamaherd.coding.statistics.regression import Kind
+    from llamaherd.engine.core.arrays import Floats
 
-    Floats = np.ndarray[Any, np.dtype[np.float64]]
 
 N_TEXTS, N_GOLD, LEVEL = 2000, 200, 0.95
 DESIGNS = ("simple", "stratified", "uncertainty")

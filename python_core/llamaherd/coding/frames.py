@@ -25,7 +25,7 @@ from llamaherd.engine.core.table import index_of as pandas_index
 from llamaherd.engine.core.words import words
 
 if TYPE_CHECKING:
-    from llamaherd.coding.statistics.sampling import Floats
+    from llamaherd.engine.core.arrays import Floats
 
     Frame = nw.DataFrame[Any]
 

@@ -16,9 +16,9 @@ from llamaherd.engine.core.phrases import part_of
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from llamaherd.calls.asks.calibration import Floats
     from llamaherd.calls.asks.labels import Labels
     from llamaherd.calls.asks.options import ClassifyOptions
+    from llamaherd.engine.core.arrays import Floats
     from llamaherd.engine.core.results import Results
 
 # Largest share of the labels' probability that alternatives may have which continue to

@@ -17,7 +17,8 @@ from llamaherd.engine.core.words import name_of, setting
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    Floats = np.ndarray[Any, np.dtype[np.float64]]
+    from llamaherd.engine.core.arrays import Floats
+
 
 Method = Literal["contextual", "batch"]
 METHODS: tuple[Method, ...] = get_args(Method)

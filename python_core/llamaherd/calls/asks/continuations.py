@@ -14,8 +14,8 @@ from llamaherd.engine.core.table import in_pandas, reasons, with_index
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from llamaherd.calls.asks.calibration import Floats
     from llamaherd.calls.asks.scores import Thought
+    from llamaherd.engine.core.arrays import Floats
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

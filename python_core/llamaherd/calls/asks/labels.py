@@ -25,9 +25,9 @@ from llamaherd.engine.core.words import name_of, setting, words
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from llamaherd.calls.asks.calibration import Floats
     from llamaherd.calls.asks.scores import Thought
     from llamaherd.calls.asks.scoring import ScoredPrompt
+    from llamaherd.engine.core.arrays import Floats
     from llamaherd.engine.core.results import Result, Results
     from llamaherd.engine.core.stats import RequestStats, Stats
 

@@ -20,7 +20,8 @@ from llamaherd.engine.core.table import Framed, in_pandas, reasons, with_index
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from llamaherd.calls.asks.calibration import Calibration, Floats
+    from llamaherd.calls.asks.calibration import Calibration
+    from llamaherd.engine.core.arrays import Floats
     from llamaherd.engine.core.results import FinishReason
     from llamaherd.engine.core.stats import RequestStats, Stats
 

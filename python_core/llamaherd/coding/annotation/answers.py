@@ -22,11 +22,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from llamaherd.calls.asks.annotate_options import Split
-    from llamaherd.calls.asks.calibration import Floats
     from llamaherd.calls.asks.scores import ClassifyResults, Thought
     from llamaherd.coding.annotation.codebook import Codebook
     from llamaherd.coding.annotation.settings import Settings
-    from llamaherd.coding.annotation.texts import Integers
+    from llamaherd.engine.core.arrays import Floats, Ints
     from llamaherd.engine.core.results import Results
 
 
@@ -58,7 +57,7 @@ class Answers:
     between: Floats | None = None
     thoughts: list[Thought | None] | None = None
     quotes: list[Quoted | None] | None = None
-    best: Integers | None = None
+    best: Ints | None = None
     steps: list[str | None] | None = None
 
     def __len__(self) -> int:
@@ -72,7 +71,7 @@ class Answers:
             if values is not None and new is not None:
                 values[texts] = new
 
-    def take(self, at: Integers, others: Answers, step: str) -> None:
+    def take(self, at: Ints, others: Answers, step: str) -> None:
         """Store a step's answers to the texts `at`; texts that fail keep their label."""
         assert self.probs is not None  # noqa: S101 - see settings.py
         assert others.probs is not None  # noqa: S101
@@ -288,9 +287,7 @@ def no_answers(n: int, k: int, settings: Settings) -> Answers:
     )
 
 
-def answers_of_rows(
-    answers: Answers, rows: Integers, texts: Sequence[str | None]
-) -> Answers:
+def answers_of_rows(answers: Answers, rows: Ints, texts: Sequence[str | None]) -> Answers:
     """Expand the answers of unique texts to rows; rows of blank texts get an error.
 
     `rows` is int64[n], the index of the text of each row, -1 for rows without a text.

@@ -24,7 +24,7 @@ from llamaherd.engine.core.words import number_of, setting, words
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from llamaherd.calls.asks.calibration import Floats
+    from llamaherd.engine.core.arrays import Floats
 
 
 _ROUNDING = 1e-6  # of probabilities in a column of single precision

@@ -59,7 +59,7 @@ if TYPE_CHECKING:
     from llamaherd.coding.annotation.answers import Answers
     from llamaherd.coding.annotation.settings import CodingWork, Settings
     from llamaherd.coding.annotation.steps import Step, StepModels
-    from llamaherd.coding.annotation.texts import Integers
+    from llamaherd.engine.core.arrays import Ints
 
 note = Notes("llamaherd.coding.annotation")
 
@@ -127,7 +127,7 @@ class Coding(CallSequence):
     # ---- private ----
 
     def _model_step(
-        self, name: str, context: Host, at: Integers, on_error: OnError | None = None
+        self, name: str, context: Host, at: Ints, on_error: OnError | None = None
     ) -> ModelStep:
         work = self._work
         if on_error is not None:
@@ -172,7 +172,7 @@ class Coding(CallSequence):
             step.n_journal += sum(part.n_journal for part in self._stats[n_stats:])
         self.raise_error()
 
-    def _run_again(self, rest: Integers, larger: Host | None) -> None:
+    def _run_again(self, rest: Ints, larger: Host | None) -> None:
         """Let a model label again the texts with the least sure labels."""
         before = self._answers().probs
         assert before is not None  # noqa: S101 - see settings.py

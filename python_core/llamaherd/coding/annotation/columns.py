@@ -33,11 +33,11 @@ from llamaherd.engine.core.table import free_name
 from llamaherd.engine.core.words import setting, words
 
 if TYPE_CHECKING:
-    from llamaherd.calls.asks.calibration import Floats
     from llamaherd.calls.structured.columns import Column
     from llamaherd.coding.annotation.answers import Answers
     from llamaherd.coding.annotation.codebook import Codebook
     from llamaherd.coding.annotation.settings import Settings
+    from llamaherd.engine.core.arrays import Floats
 
 EACH = "p_"  # prefix of the role of a label's probability
 _OF_ONE = ("prob", "margin", "entropy", "coverage")  # with one label per text

@@ -32,11 +32,10 @@ from llamaherd.engine.model.model import Model, model_of_llama
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from llamaherd.calls.asks.calibration import Floats
     from llamaherd.coding.annotation.call_sequence import CallSequence
     from llamaherd.coding.annotation.model_step import ModelStep
     from llamaherd.coding.annotation.settings import CodingWork
-    from llamaherd.coding.annotation.texts import Integers
+    from llamaherd.engine.core.arrays import Floats, Ints
 
 BLOCK = 4096  # texts whose embeddings are in memory at once
 _LEAST = 30  # least number of labelled texts with an embedding to fit a head
@@ -52,7 +51,7 @@ class HeadStep(Step):
         first: ModelStep,
         work: CodingWork,
         *,
-        at: Integers,
+        at: Ints,
         texts: list[str],
     ) -> None:
         answers = no_answers(len(texts), len(work.codebook.names), work.settings)

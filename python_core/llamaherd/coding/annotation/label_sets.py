@@ -13,7 +13,8 @@ from llamaherd.engine.core.errors import ArgumentError
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from llamaherd.coding.statistics.ratings import Floats, Scale
+    from llamaherd.coding.statistics.ratings import Scale
+    from llamaherd.engine.core.arrays import Floats
 
 Labels = tuple[str, ...]
 BETWEEN = JOINED.strip()  # label names cannot contain it

@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from llamaherd.coding.annotation.answers import Answers
     from llamaherd.coding.annotation.call_sequence import CallSequence
     from llamaherd.coding.annotation.settings import CodingWork
-    from llamaherd.coding.annotation.texts import Integers
+    from llamaherd.engine.core.arrays import Ints
     from llamaherd.engine.core.results import Result
 
 BLOCK = 2048  # prompts that are prepared at once, which takes about a second
@@ -85,9 +85,9 @@ class ModelStep(Step):
         work: CodingWork,
         *,
         name: str,
-        at: Integers,
+        at: Ints,
         texts: list[str],
-        rows: Integers,
+        rows: Ints,
     ) -> None:
         answers = no_answers(len(texts), len(work.codebook.names), work.settings)
         super().__init__(name, at, texts, answers)

@@ -26,11 +26,11 @@ from llamaherd.engine.memory import hardware
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from llamaherd.calls.asks.calibration import Floats
     from llamaherd.calls.run.host import Host
     from llamaherd.coding.annotation.codebook import Codebook
     from llamaherd.coding.annotation.prompts import Frame
     from llamaherd.coding.annotation.settings import Settings
+    from llamaherd.engine.core.arrays import Floats
     from llamaherd.engine.core.stats import Stats
     from llamaherd.engine.model.file import ModelFile
     from llamaherd.engine.model.model import Model

@@ -21,11 +21,10 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from contextlib import ExitStack
 
-    from llamaherd.calls.asks.calibration import Floats
     from llamaherd.calls.run.host import Host
     from llamaherd.coding.annotation.answers import Answers
     from llamaherd.coding.annotation.settings import Settings
-    from llamaherd.coding.annotation.texts import Integers
+    from llamaherd.engine.core.arrays import Floats, Ints
 
 note = Notes("llamaherd.coding.annotation")
 MODEL, HEAD, UNSURE = ("model", "head", "unsure")  # values of the column "step"
@@ -41,9 +40,7 @@ class Step(ABC):
         facts: Further facts for the record.
     """
 
-    def __init__(
-        self, name: str, at: Integers, texts: list[str], answers: Answers
-    ) -> None:
+    def __init__(self, name: str, at: Ints, texts: list[str], answers: Answers) -> None:
         self.name = name
         self.at = at
         self.texts = texts
@@ -73,7 +70,7 @@ class Step(ABC):
         self.is_begun = True
 
 
-def drawn(n: int, until: int | None, seed: int) -> Integers:
+def drawn(n: int, until: int | None, seed: int) -> Ints:
     """Return the positions of the texts that the model labels first."""
     if until is None or until >= n:
         return np.arange(n)
@@ -87,7 +84,7 @@ def n_unsure(probs: Floats, unsure: float) -> int:
     return max(round(unsure * len(probs)), n_none)
 
 
-def unsure_of(probs: Floats, groups: Sequence[Integers], unsure: float) -> Integers:
+def unsure_of(probs: Floats, groups: Sequence[Ints], unsure: float) -> Ints:
     """Return the positions of the share `unsure` of each group to label again, sorted.
 
     `probs` is float64[n, k], of all texts; NaN without a label.

@@ -26,9 +26,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from llamaherd.engine.core.argument import Name
+    from llamaherd.engine.core.arrays import Ints
     from llamaherd.engine.model.model import Model
 
-    Integers = np.ndarray[Any, np.dtype[np.int64]]
 
 note = Notes("llamaherd.coding.annotation")
 _MOST_ADDED = 8  # maximum number of special tokens around a text
@@ -47,7 +47,7 @@ def checked_texts(values: Sequence[object], name: str) -> list[str | None]:
     ]
 
 
-def unique_texts(texts: Sequence[str | None]) -> tuple[list[str], Integers]:
+def unique_texts(texts: Sequence[str | None]) -> tuple[list[str], Ints]:
     """Return unique texts, in the order of first occurrence, and the index of each row's.
 
     The index, int64[n], is -1 for a missing or blank text.

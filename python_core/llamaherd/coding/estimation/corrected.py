@@ -24,7 +24,8 @@ if TYPE_CHECKING:
     from llamaherd.coding.estimation.predictions import Predictions
     from llamaherd.coding.frames import Input
     from llamaherd.coding.gold.sample import GoldSample
-    from llamaherd.coding.statistics.sampling import Floats, Target
+    from llamaherd.coding.statistics.sampling import Target
+    from llamaherd.engine.core.arrays import Floats
 
 COLUMN = "corrected"
 

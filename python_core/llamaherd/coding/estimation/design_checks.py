@@ -30,7 +30,8 @@ if TYPE_CHECKING:
     from llamaherd.coding.estimation.fitting import Fits
     from llamaherd.coding.frames import Input
     from llamaherd.coding.gold.population import Population
-    from llamaherd.coding.statistics.sampling import Floats, Ints, Target
+    from llamaherd.coding.statistics.sampling import Target
+    from llamaherd.engine.core.arrays import Floats, Ints
 
 
 _LEAST_CLUSTERS = 10

@@ -36,7 +36,8 @@ if TYPE_CHECKING:
     from llamaherd.coding.estimation.outcomes import Outcome
     from llamaherd.coding.estimation.predictions import Predicted, Predictions
     from llamaherd.coding.gold.sample import GoldSample
-    from llamaherd.coding.statistics.sampling import Floats, Target
+    from llamaherd.coding.statistics.sampling import Target
+    from llamaherd.engine.core.arrays import Floats
 
 Model = Literal["mean", "ols", "logit"]
 MODELS: tuple[Model, ...] = ("mean", "ols", "logit")

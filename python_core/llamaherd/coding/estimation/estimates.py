@@ -26,7 +26,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from llamaherd.coding.annotation.texts import Source
-    from llamaherd.coding.statistics.sampling import Floats, LabelCheck
+    from llamaherd.coding.statistics.sampling import LabelCheck
+    from llamaherd.engine.core.arrays import Floats
 
 
 _MOST_NAME = 36  # characters of an estimate's name in the printed table

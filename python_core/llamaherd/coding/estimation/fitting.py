@@ -27,7 +27,8 @@ if TYPE_CHECKING:
     from llamaherd.coding.estimation.formulas import Matrices
     from llamaherd.coding.gold.codes import Codes
     from llamaherd.coding.statistics.regression import Estimated, Kind
-    from llamaherd.coding.statistics.sampling import Floats, Ints, Target
+    from llamaherd.coding.statistics.sampling import Target
+    from llamaherd.engine.core.arrays import Floats, Ints
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from llamaherd.coding.frames import Input
     from llamaherd.coding.gold.codes import Codes
     from llamaherd.coding.gold.population import Population
-    from llamaherd.coding.statistics.sampling import Floats, Ints
+    from llamaherd.engine.core.arrays import Floats, Ints
 
 
 HAS_LABEL = "has_label"

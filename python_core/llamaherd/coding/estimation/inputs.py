@@ -40,7 +40,8 @@ if TYPE_CHECKING:
     from llamaherd.coding.gold.codes import Codes
     from llamaherd.coding.gold.population import Population
     from llamaherd.coding.statistics.ratings import Scale
-    from llamaherd.coding.statistics.sampling import Floats, Ints, Target
+    from llamaherd.coding.statistics.sampling import Target
+    from llamaherd.engine.core.arrays import Floats, Ints
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

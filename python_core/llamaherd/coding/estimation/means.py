@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from llamaherd.coding.estimation.outcomes import Numbers, Outcome
     from llamaherd.coding.estimation.predictions import Predicted
     from llamaherd.coding.gold.population import Population
-    from llamaherd.coding.statistics.sampling import Floats, Ints
+    from llamaherd.engine.core.arrays import Floats, Ints
 
     UpTo = Callable[[float], tuple[Floats, Floats]]  # shares of texts, of codes
 

@@ -19,8 +19,7 @@ if TYPE_CHECKING:
 
     from llamaherd.coding.estimation.estimates import Estimate
     from llamaherd.coding.statistics.dsl import Problem
-    from llamaherd.coding.statistics.ratings import Flags
-    from llamaherd.coding.statistics.sampling import Floats, Ints
+    from llamaherd.engine.core.arrays import Flags, Floats, Ints
 
 
 note = Notes("llamaherd.coding.estimation")

@@ -36,7 +36,7 @@ from llamaherd.engine.core.phrases import with_commas
 
 if TYPE_CHECKING:
     from llamaherd.coding.gold.population import Population
-    from llamaherd.coding.statistics.sampling import Floats, Ints
+    from llamaherd.engine.core.arrays import Floats, Ints
 
 Outcome = str | Sequence[str] | Mapping[str, float]
 # Outcomes that ask for the mean or the median of numeric labels.

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from llamaherd.coding.estimation.outcomes import Numbers, Outcome
     from llamaherd.coding.frames import Input
     from llamaherd.coding.gold.population import Population
-    from llamaherd.coding.statistics.sampling import Floats, Ints
+    from llamaherd.engine.core.arrays import Floats, Ints
 
 Kind = Literal["labels", "probs"]
 KINDS: tuple[Kind, ...] = ("labels", "probs")

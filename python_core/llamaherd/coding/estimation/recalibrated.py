@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from llamaherd.coding.gold.codes import Codes
     from llamaherd.coding.gold.population import Population
     from llamaherd.coding.statistics.intervals import Measure
-    from llamaherd.coding.statistics.sampling import Floats, Ints
+    from llamaherd.engine.core.arrays import Floats, Ints
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Hashable, Mapping, Sequence
     from typing import Self
 
-    from llamaherd.coding.statistics.sampling import Floats, Ints
+    from llamaherd.engine.core.arrays import Floats, Ints
 
 _ROUNDING = 1e-9  # tolerance for rounding errors of rates
 _MOST_ERRORS = 4  # standard errors: more are hardly chance

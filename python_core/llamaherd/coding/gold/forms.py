@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from llamaherd.coding.frames import Input
-    from llamaherd.coding.statistics.sampling import Floats, Ints
+    from llamaherd.engine.core.arrays import Floats, Ints
 
 # characters that make a spreadsheet execute a cell
 _COMMANDS = ("=", "+", "-", "@", "\t", "\r")

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
     from llamaherd.coding.frames import Input
     from llamaherd.coding.gold.sample import GoldSample
-    from llamaherd.coding.statistics.sampling import Floats, Ints
+    from llamaherd.engine.core.arrays import Floats, Ints
 
 note = Notes("llamaherd.coding.gold")
 RAW = "raw_"  # prefix of the model's columns in recalibrated data

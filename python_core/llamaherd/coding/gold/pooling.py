@@ -20,7 +20,7 @@ from llamaherd.engine.core.words import call
 
 if TYPE_CHECKING:
     from llamaherd.coding.gold.population import Population
-    from llamaherd.coding.statistics.sampling import Ints
+    from llamaherd.engine.core.arrays import Ints
 
 WAVES = "waves"  # kind of a sample whose waves have different designs
 

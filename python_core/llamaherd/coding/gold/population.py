@@ -34,7 +34,8 @@ from llamaherd.engine.core.words import words
 
 if TYPE_CHECKING:
     from llamaherd.coding.frames import Input
-    from llamaherd.coding.statistics.sampling import Draw, Floats, Ints
+    from llamaherd.coding.statistics.sampling import Draw
+    from llamaherd.engine.core.arrays import Floats, Ints
 
 
 _NO_LABEL = "(none)"  # stratum of texts without a label

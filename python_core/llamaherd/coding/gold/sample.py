@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from llamaherd.coding.gold.waves import Wave
-    from llamaherd.coding.statistics.sampling import Floats, Ints
+    from llamaherd.engine.core.arrays import Floats, Ints
 
 # Columns of the CSV that contain no codes.
 OURS = ("id", "text", "model_label", "inclusion_prob")

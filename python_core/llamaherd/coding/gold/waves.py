@@ -40,8 +40,7 @@ from llamaherd.engine.core.errors import ArgumentError
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from llamaherd.coding.statistics.ratings import Flags
-    from llamaherd.coding.statistics.sampling import Floats, Ints
+    from llamaherd.engine.core.arrays import Flags, Floats, Ints
 
 # Fields of a design that are recorded for each draw.
 WAVE_FIELDS = ("kind", "n", "seed", "by", "strata", "drawn", "allocation", "floor")

@@ -21,7 +21,7 @@ from llamaherd.engine.core.phrases import count_of, decimals, limits, verb
 from llamaherd.engine.core.words import call, name_of
 
 if TYPE_CHECKING:
-    from llamaherd.coding.statistics.sampling import Floats
+    from llamaherd.engine.core.arrays import Floats
 
 _COLUMNS = ("first", "second", "winner")
 _TITLES = {

@@ -58,7 +58,7 @@ import numpy as np
 if TYPE_CHECKING:
     from collections.abc import Collection
 
-    from llamaherd.coding.statistics.sampling import Floats, Ints
+    from llamaherd.engine.core.arrays import Floats, Ints
 
     Pair = tuple[int, int]
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from llamaherd.coding.pairs.bradley_terry import Pairs, StrengthFit
     from llamaherd.coding.pairs.design import PairDesign, PairWork
-    from llamaherd.coding.statistics.sampling import Floats
+    from llamaherd.engine.core.arrays import Floats
 
 note = Notes("llamaherd.coding.pairs")
 page = Notes("llamaherd.coding.pairs", "pages.txt.j2")

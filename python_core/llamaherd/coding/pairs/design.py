@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from llamaherd.coding.pairs.bradley_terry import Pair, StrengthFit
-    from llamaherd.coding.statistics.sampling import Floats
+    from llamaherd.engine.core.arrays import Floats
 
 Design = Literal["adaptive", "random"]
 DESIGNS: tuple[Design, ...] = ("adaptive", "random")

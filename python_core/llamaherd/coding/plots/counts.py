@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from llamaherd.coding.annotation.coded import Coded
     from llamaherd.coding.plots.description import Fields
-    from llamaherd.coding.statistics.ratings import Floats
+    from llamaherd.engine.core.arrays import Floats
 
 _SHARES = ("0%", "to 25%", "to 50%", "to 75%", "to 100%")  # classes of shares
 _PHASES = ("waited", "prompt read, to the first token", "answer")

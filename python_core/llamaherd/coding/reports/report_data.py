@@ -38,8 +38,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from llamaherd.coding.annotation.coded import Coded
-    from llamaherd.coding.annotation.texts import Integers
     from llamaherd.coding.selection.evaluation import Evaluation
+    from llamaherd.engine.core.arrays import Ints
 
 
 _AGAIN = "Compute it from the labels that are reported: robustness(coded, ...)"
@@ -221,7 +221,7 @@ def hashed_labels(labels: Sequence[str | None]) -> list[str | None]:
     return [None if label is None else sha256_of_text(label) for label in labels]
 
 
-def _first_rows(rows: Integers, n_unique: int) -> list[int]:
+def _first_rows(rows: Ints, n_unique: int) -> list[int]:
     """Return the first row of each unique text."""
     first = np.full(n_unique, -1, dtype=np.int64)
     there = np.flatnonzero(rows >= 0)[::-1]
@@ -229,7 +229,7 @@ def _first_rows(rows: Integers, n_unique: int) -> list[int]:
     return list(map(int, first))
 
 
-def _check_repeated(rows: Integers, n_unique: int, run: Mapping[str, Any]) -> None:
+def _check_repeated(rows: Ints, n_unique: int, run: Mapping[str, Any]) -> None:
     """Check that there are texts, and no more rows of equal ones than were coded."""
     if not n_unique:
         raise ArgumentError(
@@ -247,7 +247,7 @@ def _check_repeated(rows: Integers, n_unique: int, run: Mapping[str, Any]) -> No
         )
 
 
-def _check_equal(coded: Coded, rows: Integers, first: Sequence[int]) -> None:
+def _check_equal(coded: Coded, rows: Ints, first: Sequence[int]) -> None:
     """Check that equal texts have equal labels, as after any coding."""
     for i, index in enumerate(rows.tolist()):
         if index >= 0 and coded.labels[i] != coded.labels[first[index]]:

@@ -36,10 +36,10 @@ if TYPE_CHECKING:
     import os
     from collections.abc import Mapping
 
-    from llamaherd.calls.asks.calibration import Floats
     from llamaherd.calls.run.host import Host
     from llamaherd.coding.annotation.coded import Coded
     from llamaherd.coding.reports.report_data import Contents
+    from llamaherd.engine.core.arrays import Floats
     from llamaherd.engine.core.stats import ProgressOption
     from llamaherd.engine.model.model import Model
 

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from llamaherd.coding.annotation.coded import Coded
     from llamaherd.coding.gold.sample import GoldSample
     from llamaherd.coding.selection.parts import PartCodes
-    from llamaherd.coding.statistics.ratings import Floats
+    from llamaherd.engine.core.arrays import Floats
 
 By = Literal["diverse", "hardest"]
 BY: tuple[By, ...] = ("diverse", "hardest")

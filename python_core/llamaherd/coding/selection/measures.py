@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from llamaherd.coding.annotation.codebook import Codebook
     from llamaherd.coding.annotation.coded import Coded
     from llamaherd.coding.selection.parts import PartCodes
-    from llamaherd.coding.statistics.ratings import Flags, Floats
+    from llamaherd.engine.core.arrays import Flags, Floats
 
 note = Notes("llamaherd.coding.selection")
 SelectionMeasure = Literal["accuracy", "balanced_accuracy", "macro_f1", "kappa", "mae"]

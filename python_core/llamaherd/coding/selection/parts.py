@@ -38,8 +38,7 @@ if TYPE_CHECKING:
     from typing import Self
 
     from llamaherd.coding.annotation.label_sets import Labels
-    from llamaherd.coding.statistics.ratings import Flags, Floats
-    from llamaherd.coding.statistics.sampling import Ints
+    from llamaherd.engine.core.arrays import Flags, Floats, Ints
 
 note = Notes("llamaherd.coding.selection")
 PartName = Literal["explore", "select", "evaluate"]

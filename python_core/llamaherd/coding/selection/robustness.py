@@ -28,10 +28,10 @@ from llamaherd.engine.core.phrases import (
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from llamaherd.calls.asks.calibration import Floats
     from llamaherd.coding.annotation.codebook import Codebook
     from llamaherd.coding.annotation.texts import Source
     from llamaherd.coding.estimation.estimates import Estimates
+    from llamaherd.engine.core.arrays import Floats
 
 _MOST_LABELS = 12  # columns of a printed table
 _LABEL_WIDTH = 16  # characters of a label above its column

@@ -28,7 +28,8 @@ if TYPE_CHECKING:
     from collections.abc import Hashable, Sequence
 
     from llamaherd.coding.codes import Code
-    from llamaherd.coding.statistics.ratings import Flags, Floats, Integers, Ratings
+    from llamaherd.coding.statistics.ratings import Ratings
+    from llamaherd.engine.core.arrays import Flags, Floats, Ints
 
 
 # Titles of the measures of all labels together, by the names of `Accuracy`.
@@ -104,7 +105,7 @@ class Accuracy:
 
     n: int
     labels: tuple[Hashable, ...]
-    confusion: Integers
+    confusion: Ints
     accuracy: Measure
     balanced_accuracy: Measure
     macro_precision: Measure
@@ -206,7 +207,7 @@ class WeightedUnits:
     sums: Floats
     # int64[n], label by the model, k if it gave none; None if units may have several
     # labels
-    known: Integers | None
+    known: Ints | None
     level: float  # Confidence level
 
     @classmethod
@@ -215,7 +216,7 @@ class WeightedUnits:
         has: Flags,
         should: Flags,
         weights: Floats,
-        known: Integers | None,
+        known: Ints | None,
         level: float = LEVEL,
     ) -> WeightedUnits:
         """Sum the weights of labels."""
@@ -224,17 +225,17 @@ class WeightedUnits:
             has=has, should=should, weights=weights, sums=sums, known=known, level=level
         )
 
-    def occurring(self, by: Sequence[int]) -> Integers:
+    def occurring(self, by: Sequence[int]) -> Ints:
         """Return the labels with a weight in some of the sums."""
         return np.flatnonzero(self.sums[list(by)].sum(axis=0) > 0)
 
-    def mean(self, part: str, labels: Integers) -> Measure:
+    def mean(self, part: str, labels: Ints) -> Measure:
         """Return the mean of precision, recall or F1 over labels, with its interval."""
         if len(labels) == 0:
             return Measure(n=len(self.weights))
         return self.statistic(part, labels).measure(self.level)
 
-    def statistic(self, part: str, labels: Integers) -> UnitStatistic:
+    def statistic(self, part: str, labels: Ints) -> UnitStatistic:
         """Return the mean of precision, recall or F1 over labels.
 
         A label without a denominator has the value 0. The mean of no labels is NaN.
@@ -256,7 +257,7 @@ class WeightedUnits:
         )
 
     def _unseen(
-        self, labels: Integers, of_model: Floats, of_code: Floats, of_hit: Floats
+        self, labels: Ints, of_model: Floats, of_code: Floats, of_hit: Floats
     ) -> Floats:
         """Return slopes of unseen units by label and code, see `UnitStatistic`.
 

@@ -37,7 +37,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Sequence
 
     from llamaherd.coding.codes import Code
-    from llamaherd.coding.statistics.ratings import Codes, Floats, Integers, Scale
+    from llamaherd.coding.statistics.ratings import Codes, Scale
+    from llamaherd.engine.core.arrays import Floats, Ints
 
     Compute = Callable[[Codes, "CoefficientSettings"], Agreement]
 
@@ -139,7 +140,7 @@ def _distances(weights: Any, q: int) -> Floats:  # noqa: ANN401 - a name, or num
 
 
 def _kappa(
-    indices: Integers,
+    indices: Ints,
     distance: Floats,
     w: Floats,
     level: float,
@@ -170,7 +171,7 @@ def _kappa(
 
 
 def kappa_statistic(
-    indices: Integers,
+    indices: Ints,
     distance: Floats,
     w: Floats,
     *,

@@ -28,7 +28,7 @@ from llamaherd.engine.core.phrases import count_of, decimals, limits, shape_of
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from llamaherd.coding.statistics.ratings import Flags, Floats, Integers
+    from llamaherd.engine.core.arrays import Flags, Floats, Ints
 
 _ROUNDING = 1e-9  # of shares of texts
 
@@ -111,7 +111,7 @@ def calibration_error(
 
 def brier_score(
     probs: Floats | Sequence[Sequence[float]],
-    truth: Sequence[int] | Integers,
+    truth: Sequence[int] | Ints,
     *,
     unit_weights: Sequence[float] | Floats | None = None,
     level: float = LEVEL,

@@ -52,9 +52,9 @@ from llamaherd.coding.statistics.regression import (
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from llamaherd.coding.statistics.ratings import Flags
     from llamaherd.coding.statistics.regression import Kind
-    from llamaherd.coding.statistics.sampling import Floats, Ints, Target
+    from llamaherd.coding.statistics.sampling import Target
+    from llamaherd.engine.core.arrays import Flags, Floats, Ints
 
 
 _MOST_LEVERAGE = 0.9  # upper bound of leverages, so that terms stay finite

@@ -38,8 +38,7 @@ from llamaherd.coding.statistics.intervals import LEVEL, Measure, share
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from llamaherd.coding.statistics.ratings import Flags
-    from llamaherd.coding.statistics.sampling import Floats, Ints
+    from llamaherd.engine.core.arrays import Flags, Floats, Ints
 
 PENALTIES = tuple(10.0**e for e in (2, 1.5, 1, 0.5, 0, -0.5, -1))
 SCALES = (0.3, 1.0, 3.0)  # factors of all blocks but the first, chosen with the penalty

@@ -70,8 +70,7 @@ from llamaherd.coding.statistics.uncertainty import (
 
 if TYPE_CHECKING:
     from llamaherd.coding.statistics.dsl import Problem
-    from llamaherd.coding.statistics.ratings import Flags
-    from llamaherd.coding.statistics.sampling import Floats, Ints
+    from llamaherd.engine.core.arrays import Flags, Floats, Ints
 
 _BINARY = 2  # values of an outcome; more: a number
 _LEAST_DF = 4.0  # degrees of freedom of an estimate by five codes or more

@@ -17,7 +17,7 @@ from llamaherd.engine.core.words import name_of, words
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from llamaherd.coding.statistics.ratings import Flags, Floats
+    from llamaherd.engine.core.arrays import Flags, Floats
 
 LEVEL = 0.95  # usual confidence level
 _ROUNDING = 1e-9  # relative to the range of a quantity

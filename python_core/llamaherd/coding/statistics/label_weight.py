@@ -44,7 +44,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from llamaherd.coding.statistics.regression import Estimated
-    from llamaherd.coding.statistics.sampling import Floats, Target
+    from llamaherd.coding.statistics.sampling import Target
+    from llamaherd.engine.core.arrays import Floats
 
 
 def best_lam(y: Floats, y_hat: Floats, y_hat_others: Floats) -> float:

@@ -29,14 +29,8 @@ from llamaherd.engine.core.words import setting
 if TYPE_CHECKING:
     from collections.abc import Hashable, Sequence
 
-    from llamaherd.coding.statistics.ratings import (
-        Codes,
-        Flags,
-        Floats,
-        Integers,
-        Ratings,
-        Scale,
-    )
+    from llamaherd.coding.statistics.ratings import Codes, Ratings, Scale
+    from llamaherd.engine.core.arrays import Flags, Floats, Ints
 
 Kind = Literal["pairs", "all"]
 KINDS: tuple[Kind, ...] = ("pairs", "all")
@@ -197,7 +191,7 @@ def _alpha(
     )
 
 
-def _possible(marginals: Floats, scale: Scale) -> Integers:
+def _possible(marginals: Floats, scale: Scale) -> Ints:
     """Return the values that unseen codes may have beside each value, int64[q, c].
 
     The values must occur. On a scale with an order they differ by one step.

@@ -32,7 +32,7 @@ from llamaherd.engine.core.phrases import shape_of
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from llamaherd.coding.statistics.ratings import Floats
+    from llamaherd.engine.core.arrays import Floats
 
 
 # Measures in the order of tables, with their titles.

@@ -19,10 +19,8 @@ from llamaherd.engine.core.words import setting, words
 
 if TYPE_CHECKING:
     from llamaherd.engine.core.argument import Name
+    from llamaherd.engine.core.arrays import Floats, Ints
 
-Floats = np.ndarray[Any, np.dtype[np.float64]]
-Integers = np.ndarray[Any, np.dtype[np.int64]]
-Flags = np.ndarray[Any, np.dtype[np.bool_]]
 Codes = Sequence[Sequence[Code]]
 
 Scale = Literal["nominal", "ordinal", "interval", "ratio"]
@@ -85,7 +83,7 @@ class Agreement:
 class Ratings:
     """Codes of m coders for n units."""
 
-    indices: Integers  # int64[m, n], indices into `values`; -1 for a missing code
+    indices: Ints  # int64[m, n], indices into `values`; -1 for a missing code
     values: tuple[Hashable, ...]  # The q different values in their order
 
     @property

@@ -16,7 +16,7 @@ import numpy as np
 from llamaherd.engine.core.phrases import count_of
 
 if TYPE_CHECKING:
-    from llamaherd.coding.statistics.sampling import Floats
+    from llamaherd.engine.core.arrays import Floats
 
 Kind = Literal["ols", "logit"]
 _STEPS = 100  # limit of Newton steps; 6 to 10 are usual

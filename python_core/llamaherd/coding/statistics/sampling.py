@@ -27,7 +27,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
@@ -41,8 +41,8 @@ from llamaherd.engine.core.words import setting, words
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterable, Mapping, Sequence
 
-Floats: TypeAlias = "np.ndarray[Any, np.dtype[np.float64]]"
-Ints: TypeAlias = "np.ndarray[Any, np.dtype[np.int64]]"
+    from llamaherd.engine.core.arrays import Floats, Ints
+
 Allocation = Literal["proportional", "equal"]
 ALLOCATIONS: tuple[Allocation, ...] = ("proportional", "equal")
 Target = Literal["population", "texts"]

@@ -67,7 +67,7 @@ from llamaherd.coding.statistics.intervals import (
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from llamaherd.coding.statistics.ratings import Flags, Floats, Integers
+    from llamaherd.engine.core.arrays import Flags, Floats, Ints
 
 OTHER_KIND = 0.5  # weight of cases seen of the other kind
 _UNSEEN = 1.5  # unseen cases of a statistic of units, if none is seen
@@ -219,9 +219,9 @@ class UnitStatistic:
     unseen: Floats
     # int64[n], group of each unit, from 0; -1 for a unit without one. They are the q
     # labels if q > 1. None without groups.
-    groups: Integers | None = None
+    groups: Ints | None = None
     # int64[n], strata with fixed numbers of units; None for independent draws
-    strata: Integers | None = None
+    strata: Ints | None = None
     least: float = 0.0  # Smallest possible value
     most: float = 1.0  # Largest possible value
     # Degrees of freedom; None for the effective number of units by their weights

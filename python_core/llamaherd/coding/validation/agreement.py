@@ -39,7 +39,8 @@ if TYPE_CHECKING:
     from llamaherd.coding.codes import Code
     from llamaherd.coding.gold.codes import Codes
     from llamaherd.coding.statistics.intervals import Measure
-    from llamaherd.coding.statistics.ratings import Floats, Scale
+    from llamaherd.coding.statistics.ratings import Scale
+    from llamaherd.engine.core.arrays import Floats
 
 
 def agreements_of(

@@ -26,7 +26,7 @@ from llamaherd.engine.core.errors import ArgumentError, ArgumentTypeError
 from llamaherd.engine.core.phrases import count_of, first_rows, percents, verb
 
 if TYPE_CHECKING:
-    from llamaherd.coding.statistics.sampling import Floats, Ints
+    from llamaherd.engine.core.arrays import Floats, Ints
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

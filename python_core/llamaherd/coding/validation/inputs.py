@@ -32,7 +32,7 @@ _ROUNDING = 1e-9  # tolerance of sums of probabilities
 if TYPE_CHECKING:
     from llamaherd.coding.codes import Code
     from llamaherd.coding.frames import Input
-    from llamaherd.coding.statistics.ratings import Floats
+    from llamaherd.engine.core.arrays import Floats
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

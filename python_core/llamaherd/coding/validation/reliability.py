@@ -26,7 +26,7 @@ from llamaherd.engine.core.phrases import percents
 if TYPE_CHECKING:
     from llamaherd.coding.codes import Code
     from llamaherd.coding.frames import Input
-    from llamaherd.coding.statistics.ratings import Floats, Integers
+    from llamaherd.engine.core.arrays import Floats, Ints
 
 _MOST_LABELS = 8  # of printed tables
 
@@ -47,8 +47,8 @@ class ConfusionTables:
     """
 
     levels: tuple[Hashable, ...]
-    vs_gold: dict[str, Integers]
-    pairwise: dict[str, Integers]
+    vs_gold: dict[str, Ints]
+    pairwise: dict[str, Ints]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -115,9 +115,9 @@ class ModelComparison:
 class _Wide:
     """Labels as indices of k levels, -1 if missing: a row for each model, n texts."""
 
-    models: dict[str, Integers]
+    models: dict[str, Ints]
     samples: list[Hashable]
-    truth: Integers | None  # int64[n]
+    truth: Ints | None  # int64[n]
     levels: tuple[Hashable, ...]
 
 
@@ -286,7 +286,7 @@ def _levels(levels: Sequence[Hashable] | None, codes: list[Code]) -> tuple[Hasha
     return tuple(dict.fromkeys(levels))
 
 
-def _table(rows: Integers, columns: Integers, k: int) -> Integers:
+def _table(rows: Ints, columns: Ints, k: int) -> Ints:
     both = (rows >= 0) & (columns >= 0)
     counts = np.bincount(rows[both] * k + columns[both], minlength=k * k)
     return np.asarray(counts.reshape(k, k))
@@ -381,7 +381,7 @@ def _reliability_lines(reliability: Reliability) -> list[list[str]]:
     return parts
 
 
-def _counts_table(counts: Integers, levels: Sequence[object], title: str) -> list[str]:
+def _counts_table(counts: Ints, levels: Sequence[object], title: str) -> list[str]:
     """Return a table of few labels; its title names who gave the rows and columns."""
     if len(levels) > _MOST_LABELS:
         return []

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from llamaherd.coding.codes.span_files import Unit
-    from llamaherd.coding.statistics.ratings import Floats, Integers
+    from llamaherd.engine.core.arrays import Floats, Ints
 
 _NO_CASE = np.full((1, 1), math.nan)  # of a statistic without unseen cases
 _MOST_LEFT_OUT = 1000  # largest number of times that texts are left out
@@ -31,15 +31,15 @@ _MOST_LEFT_OUT = 1000  # largest number of times that texts are left out
 class Matches:
     """Counts of matching passages in n texts, by several rules."""
 
-    evaluated: Integers  # int64[n], number of passages to evaluate
-    true: Integers  # int64[n], number of reference passages, which are taken as right
-    exact: Integers  # int64[n], number of passages with equal begin, end and label
+    evaluated: Ints  # int64[n], number of passages to evaluate
+    true: Ints  # int64[n], number of reference passages, which are taken as right
+    exact: Ints  # int64[n], number of passages with equal begin, end and label
     # int64[n], number of evaluated passages that overlap a reference passage with the
     # same label
-    right: Integers
+    right: Ints
     # int64[n], number of reference passages that overlap an evaluated passage with the
     # same label
-    recalled: Integers
+    recalled: Ints
 
 
 def matches(
@@ -146,7 +146,7 @@ class Unitizing:
         self._lengths = np.array(lengths, dtype=np.int64)
         self._parts = [_Part.of_texts(coders, lengths, label) for label in wanted]
 
-    def alpha(self, order: Integers | None = None) -> float:
+    def alpha(self, order: Ints | None = None) -> float:
         """Return alpha: 1 for perfect agreement, about 0 for chance."""
         texts = np.arange(len(self._lengths)) if order is None else order
         ends = np.cumsum(self._lengths[texts])
@@ -185,12 +185,12 @@ class Unitizing:
 class _Units:
     """Units of one label that a coder marked, in the order of the texts."""
 
-    starts: Integers  # int64[u], begin of each unit in its text
-    sizes: Integers  # int64[u], length of each unit
+    starts: Ints  # int64[u], begin of each unit in its text
+    sizes: Ints  # int64[u], length of each unit
     # int64[n + 1], index of the first unit of each text; the last element is u
-    first: Integers
+    first: Ints
 
-    def placed(self, texts: Integers, begins: Integers) -> tuple[Integers, Integers]:
+    def placed(self, texts: Ints, begins: Ints) -> tuple[Ints, Ints]:
         """Return begin and length of the units of these texts on a continuum."""
         counts = self.first[texts + 1] - self.first[texts]
         n_before = np.cumsum(counts) - counts
@@ -226,7 +226,7 @@ def _units_of(texts: Sequence[Sequence[tuple[int, int]]]) -> _Units:
     return _Units(starts, sizes, first)
 
 
-def _expected(placed: Sequence[tuple[Integers, Integers]], length: int) -> float:
+def _expected(placed: Sequence[tuple[Ints, Ints]], length: int) -> float:
     """Return the disagreement expected by chance."""
     size = np.concatenate([sizes for _, sizes in placed]).astype(float)
     gaps = np.concatenate(

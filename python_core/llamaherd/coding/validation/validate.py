@@ -55,8 +55,9 @@ if TYPE_CHECKING:
     from llamaherd.coding.gold.codes import Codes
     from llamaherd.coding.statistics.calibration import CalibrationError, CoverageCurve
     from llamaherd.coding.statistics.number_agreement import NumberAgreement
-    from llamaherd.coding.statistics.ratings import Flags, Floats, Scale
+    from llamaherd.coding.statistics.ratings import Scale
     from llamaherd.coding.validation.inputs import ModelLabels
+    from llamaherd.engine.core.arrays import Flags, Floats
 
 
 @removed(consensus=REMOVED, n_imputations=REMOVED)

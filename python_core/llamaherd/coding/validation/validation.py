@@ -20,12 +20,13 @@ if TYPE_CHECKING:
     from llamaherd.coding.statistics.calibration import CalibrationError, CoverageCurve
     from llamaherd.coding.statistics.intervals import Measure
     from llamaherd.coding.statistics.number_agreement import NumberAgreement
-    from llamaherd.coding.statistics.ratings import Agreement, Floats, Scale
+    from llamaherd.coding.statistics.ratings import Agreement, Scale
     from llamaherd.coding.validation.agreement import (
         Ceiling,
         LabelAgreement,
         PairAgreement,
     )
+    from llamaherd.engine.core.arrays import Floats
 
 Row = tuple[str, str, str, float, float, float, int]
 COLUMNS = ("part", "measure", "label", "value", "low", "high", "n")

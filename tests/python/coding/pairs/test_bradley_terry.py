@@ -19,8 +19,7 @@ from scipy.optimize import minimize
 
 if TYPE_CHECKING:
     from llamaherd.coding.pairs.design import Design
-
-    Floats = np.ndarray[Any, np.dtype[np.float64]]
+    from llamaherd.engine.core.arrays import Floats
 
 
 def compared(true: Floats, m: int, design: Design, seed: int, noise: float = 5) -> Any:
