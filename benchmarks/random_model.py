@@ -44,7 +44,7 @@ def write(size: str, path: str) -> str:
 
 
 def _write_here(size: Size, path: str) -> None:
-    import gguf  # noqa: PLC0415 - see the top of this file
+    import gguf  # see the top of this file
 
     width, n_kv = size.width, size.n_kv
     writer = gguf.GGUFWriter(path, "llama")

@@ -265,7 +265,7 @@ def main() -> None:
             if not options.check:
                 path.write_text(filled, encoding="utf-8")
     if options.plot and not options.check:
-        from plot import draw  # noqa: PLC0415 - needs matplotlib
+        from plot import draw  # needs matplotlib
 
         draw(read(SUMMARY), PLOT)
     if options.check and stale:

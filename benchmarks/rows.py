@@ -92,7 +92,7 @@ def main() -> None:
     if options.in_process:
         print(json.dumps(code_rows(options.in_process, options.rows)))
         return
-    import tiny_models  # noqa: PLC0415 - module of the tests
+    import tiny_models  # module of the tests
 
     lines = [
         f"| {options.rows:,} rows | most memory | before the call | first progress |",

@@ -28,10 +28,10 @@ def run_own(engine: str, load: Workload, model: str, n_threads: int) -> dict[str
 
     Processes that run other programs do not load llamaherd's library.
     """
-    import own  # noqa: PLC0415
+    import own
 
     if engine == "scheduling":
-        import scheduling  # noqa: PLC0415
+        import scheduling
 
         return scheduling.measure()
     runs = {
@@ -48,7 +48,7 @@ def run_own(engine: str, load: Workload, model: str, n_threads: int) -> dict[str
 
 def run_loop(load: Workload, model: str, n_threads: int) -> dict[str, object]:
     """Run the common loop over llama-cpp-python: one prompt after the other."""
-    import llama_cpp  # noqa: PLC0415
+    import llama_cpp
 
     llama = llama_cpp.Llama(
         model,

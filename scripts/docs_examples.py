@@ -143,10 +143,10 @@ _PAGE_TEXTS = [
 
 def draw_coding_page() -> None:
     """Code one text in a browser, and store a picture of the next one."""
-    from llamaherd.coding_page.desk import Desk  # noqa: PLC0415 - an extra
-    from llamaherd.coding_page.serving import CodingPage  # noqa: PLC0415
-    from llamaherd.coding_page.sheet import make_sheet  # noqa: PLC0415
-    from playwright.sync_api import sync_playwright  # noqa: PLC0415
+    from llamaherd.coding_page.desk import Desk  # an extra
+    from llamaherd.coding_page.serving import CodingPage
+    from llamaherd.coding_page.sheet import make_sheet
+    from playwright.sync_api import sync_playwright
 
     book = lh.Codebook("What is the topic of the headline?", _TOPICS)
     data = {"text": _PAGE_TEXTS}

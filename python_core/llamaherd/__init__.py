@@ -30,7 +30,7 @@ def __dir__() -> list[str]:
 def __getattr__(name: str) -> object:
     """Import a public name on its first use."""
     if name == "__version__":
-        from importlib.metadata import version  # noqa: PLC0415 - takes long
+        from importlib.metadata import version  # takes long
 
         globals()[name] = found = version("llamaherd")  # a server tells it in each answer
         return found

@@ -40,7 +40,7 @@ def label(path: str) -> str | None:
 def main(path: str | None = None) -> None:
     """Label one text if a model is given, and print the backend."""
     found = label(path) if path else None
-    import llama_cpp  # noqa: PLC0415 - shares the libraries, in this order too
+    import llama_cpp  # shares the libraries, in this order too
 
     loaded = libraries()
     if sys.platform == "linux" and sum("libllama." in name for name in loaded) != 1:

@@ -170,7 +170,7 @@ def _start_stopping() -> None:
 
 def _stop_processes() -> None:
     """Stop processes that tests started for a moment, again and again."""
-    import psutil  # noqa: PLC0415 - processes that tests start do without
+    import psutil  # processes that tests start do without
 
     chance = random.Random(f"{_SEED} stops")
     while _may_stop.wait():
@@ -195,7 +195,7 @@ def _stop(process: psutil.Process, seconds: float) -> None:
 
 def _note_stops() -> None:
     """Record the processes that tests stop."""
-    import psutil  # noqa: PLC0415 - as above
+    import psutil
 
     real = psutil.Process.suspend
 

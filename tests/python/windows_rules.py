@@ -91,8 +91,8 @@ def imitate(patch: pytest.MonkeyPatch) -> None:
     ):
         patch.setattr(os, name, function)
     # Imported here, because pytest loads this module as a plugin before it measures.
-    from llamaherd.engine.core import files  # noqa: PLC0415
-    from llamaherd.optimize import requantize  # noqa: PLC0415
+    from llamaherd.engine.core import files
+    from llamaherd.optimize import requantize
 
     for module in (files, requantize):
         patch.setattr(module, "_IS_WINDOWS", True)

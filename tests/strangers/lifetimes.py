@@ -20,7 +20,7 @@ N_INTERRUPTS = 160
 
 
 def contexts() -> None:
-    import llamaherd as lh  # noqa: PLC0415 - not where a Llama is loaded
+    import llamaherd as lh  # not where a Llama is loaded
 
     model = lh.Model(MODEL)
     chance = random.Random(1)
@@ -49,7 +49,7 @@ def resident() -> float:
 
 
 def interrupts() -> None:
-    import llamaherd as lh  # noqa: PLC0415
+    import llamaherd as lh
 
     chance = random.Random(1)
     n_held = 0
@@ -89,7 +89,7 @@ def interrupts() -> None:
 
 def is_any_running() -> bool:
     """Return True if a job still runs, or a loop does not become idle soon."""
-    from llamaherd.engine.loop import loop, threads  # noqa: PLC0415
+    from llamaherd.engine.loop import loop, threads
 
     every = set(threads._jobs)
     return any(not e.wait(5 if isinstance(e, loop.Loop) else 0) for e in every)
@@ -105,7 +105,7 @@ def press(armed: threading.Event, delays: list[float]) -> None:
 def pickles() -> None:
     python = Path(__file__).parents[1] / "python"
     sys.path[:0] = [str(python), str(python / "whole")]
-    import test_pickle  # noqa: PLC0415
+    import test_pickle
 
     test_pickle.test_all_of_it_goes_to_a_new_process_and_back()
     n = len(test_pickle.TRAVELLERS)

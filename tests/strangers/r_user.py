@@ -68,7 +68,7 @@ def loop() -> None:
 
 
 def progress() -> None:
-    import llamaherd as lh  # noqa: PLC0415 - R's tries come first
+    import llamaherd as lh  # R's tries come first
 
     run("progress")
     seen: list[lh.types.Progress] = []

@@ -56,7 +56,7 @@ def integer64_texts(data: bytes) -> list[str | None]:
     return [None if number == missing else str(number) for number in numbers]
 
 
-def converted(value: Any) -> Any:  # noqa: ANN401 - any argument
+def converted(value: Any) -> Any:
     """Return an argument of a call: R's objects as Python's, whole doubles as int."""
     if isinstance(value, Mapping):
         if _CLASS not in value:
@@ -71,7 +71,7 @@ def converted(value: Any) -> Any:  # noqa: ANN401 - any argument
     return value
 
 
-def read(value: Any) -> Any:  # noqa: ANN401 - any argument
+def read(value: Any) -> Any:
     """Return an argument like `converted`, but only seeds become whole numbers."""
     if isinstance(value, list) and all(_is_tagged(item) for item in value):
         return [converted(item) for item in value]
@@ -89,7 +89,7 @@ def _is_tagged(value: object) -> bool:
     return isinstance(value, dict) and _CLASS in value
 
 
-def by_name(argument: str, values: Any) -> dict[str, Any]:  # noqa: ANN401 - checked here
+def by_name(argument: str, values: Any) -> dict[str, Any]:
     """Return a named list of R, which arrives as [] when it is empty or None."""
     if not values:
         return {}
@@ -169,7 +169,7 @@ def coded(
     columns: Mapping[str, Sequence[Any]] | None = None,
     stats: Mapping[str, Any] | None = None,
     original: Mapping[str, Any] | None = None,
-    **fields: Any,  # noqa: ANN401 - of `Coded.of_record`
+    **fields: Any,  # of `Coded.of_record`
 ) -> CodedOfR:
     """Return coded texts; without labels only their record, the JSON `run`."""
     values = dict(columns or {})
@@ -232,11 +232,11 @@ def rows_of(columns: Mapping[str, Sequence[Any]]) -> list[dict[str, Any]]:
     return [dict(zip(columns, row, strict=True)) for row in values]
 
 
-def _array(rows: Any) -> Any:  # noqa: ANN401 - float64 of any shape
+def _array(rows: Any) -> Any:  # float64 of any shape
     return np.array(rows, dtype=np.float64)
 
 
-def _candidate(book: str, context: Any, settings: Any) -> CodebookCandidate:  # noqa: ANN401
+def _candidate(book: str, context: Any, settings: Any) -> CodebookCandidate:
     return CodebookCandidate(
         codebook=codebook(book), context=context, settings=converted(dict(settings or {}))
     )

@@ -69,7 +69,7 @@ def unrecorded(function: Callable[_P, object]) -> Callable[_P, Status]:
 
 
 @functools.singledispatch
-def form_of(result: Any) -> Any:  # noqa: ANN401 - plain data stay as they are
+def form_of(result: Any) -> Any:  # plain data stay as they are
     """Return a result in the form that R reads, see `forms`."""
     return result
 
@@ -132,7 +132,7 @@ def clean_or_none(text: str | None) -> str | None:
     return None if text is None else clean(text)
 
 
-def cleaned(value: Any) -> Any:  # noqa: ANN401 - plain data
+def cleaned(value: Any) -> Any:  # plain data
     """Return plain data whose texts are clean, see `clean`."""
     if isinstance(value, str):
         return clean(value)

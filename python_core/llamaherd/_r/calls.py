@@ -51,7 +51,7 @@ def model_start(
 
 
 def _start_generate(
-    context: Any,  # noqa: ANN401 - checked by `start_parallel`
+    context: Any,  # checked by `start_parallel`
     texts: list[Any],
     prompts: Sequence[Any],
     options: dict[str, Any],
@@ -83,12 +83,12 @@ def _start_generate(
 
 
 def _start_classify(
-    context: Any,  # noqa: ANN401 - checked by `start_classify`
+    context: Any,  # checked by `start_classify`
     texts: list[Any],
     *,
     labels: Sequence[str],
     names: Sequence[str],
-    **options: Any,  # noqa: ANN401 - of `start_classify`
+    **options: Any,  # of `start_classify`
 ) -> lh.Job[Any]:
     """Start to classify by `labels`, which the model reads, with R's names of them."""
     checks.distinct("labels", labels)

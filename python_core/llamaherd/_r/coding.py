@@ -116,7 +116,7 @@ def _settings(options: Mapping[str, Any]) -> dict[str, Any]:
     return {name: options[name] for name in names if name in options}
 
 
-def code_start(data: Any, codebook: Any, options: Mapping[str, Any]) -> dict[str, Any]:  # noqa: ANN401 - see start_coding
+def code_start(data: Any, codebook: Any, options: Mapping[str, Any]) -> dict[str, Any]:
     """Serve a coding page; return `job`, the `lines` with all links, and the `link`."""
     return start_coding(data, codebook, **options)._asdict()
 

@@ -91,7 +91,7 @@ def _(robustness: lh.types.Robustness) -> Part:
     return r_object("robustness", elements, page=robustness, json=content)
 
 
-def _column(values: Any, name: str) -> Part:  # noqa: ANN401 - an array or a list
+def _column(values: Any, name: str) -> Part:  # an array or a list
     return vector("number", values, name)
 
 
@@ -213,15 +213,15 @@ def _(_candidate: CodebookCandidate) -> None:
 
 
 def choose_examples(
-    gold: Any,  # noqa: ANN401 - a sample, or the path of its file
+    gold: Any,  # a sample, or the path of its file
     k: int,
     codebook: lh.Codebook,
     *,
-    context: Any = None,  # noqa: ANN401 - a context
+    context: Any = None,  # a context
     by: By,
-    coded: Any,  # noqa: ANN401 - labels
-    embeddings: Any,  # noqa: ANN401 - an array
-    **settings: Any,  # noqa: ANN401 - those of `annotate`
+    coded: Any,  # labels
+    embeddings: Any,  # an array
+    **settings: Any,  # those of `annotate`
 ) -> Part:
     """Return a codebook with further examples, and their effect as a sentence or None."""
     unused = settings if context is None else {}
@@ -246,9 +246,9 @@ def named_journal(name: str, arguments: dict[str, Any]) -> str | None:
 
 def recalibrate(
     columns: dict[str, list[Any]],
-    gold: Any,  # noqa: ANN401 - a sample, or N codes
+    gold: Any,  # a sample, or N codes
     coded: Mapping[str, Any],
-    **options: Any,  # noqa: ANN401 - arguments of `recalibrate`
+    **options: Any,  # arguments of `recalibrate`
 ) -> Part:
     """Recalibrate labels and return the new columns and the record.
 

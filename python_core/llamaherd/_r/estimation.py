@@ -94,7 +94,7 @@ def _(model: DawidSkene) -> Part:
     return r_object("dawid_skene", elements, page=model)
 
 
-def corrected(data: Mapping[str, Any], gold: Gold, **options: Any) -> Part:  # noqa: ANN401
+def corrected(data: Mapping[str, Any], gold: Gold, **options: Any) -> Part:
     """Return the columns that `lh.corrected` adds."""
     frame = lh.corrected(data, gold, **options)
     names = [name for name in frames.names(frame) if name not in data]
@@ -102,7 +102,7 @@ def corrected(data: Mapping[str, Any], gold: Gold, **options: Any) -> Part:  # n
     return table(columns, len(frame[names[0]]))
 
 
-def replicate_weights(data: Mapping[str, Any], gold: Gold, **options: Any) -> Any:  # noqa: ANN401
+def replicate_weights(data: Mapping[str, Any], gold: Gold, **options: Any) -> Any:
     """Return replicate weights, a column for each replicate."""
     if options["target"] != "texts" and options["predictions"] == "labels":
         del options["predictions"]  # R always gives them
@@ -196,7 +196,7 @@ def gold_draw(
     n: int,
     each: Sequence[str],
     confidence: str | Sequence[float] | None,
-    **options: Any,  # noqa: ANN401 - of `gold_sample`
+    **options: Any,  # of `gold_sample`
 ) -> GoldSample:
     """Draw a gold sample from used columns of a data frame."""
     if each and confidence is None:
@@ -212,7 +212,7 @@ def gold_of_variants(
     data: Mapping[str, Any],
     gold: GoldSample,
     text: str,
-    **drawn: Any,  # noqa: ANN401 - of `drawn_rows`
+    **drawn: Any,  # of `drawn_rows`
 ) -> Part:
     """Return a sample without labels, as JSON, and its number of codes of drawn texts."""
     bare = replace(gold, labels=[None] * len(gold), label_marks=None)

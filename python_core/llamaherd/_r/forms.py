@@ -111,7 +111,7 @@ def counts(values: Iterable[Iterable[int]], names: Iterable[object]) -> Part:
 
 
 @form_of.register(np.ndarray)
-def array(values: Any, columns: Sequence[str] | None = None) -> Part:  # noqa: ANN401 - numpy
+def array(values: Any, columns: Sequence[str] | None = None) -> Part:  # numpy
     """Return an array of two dimensions as bytes, perhaps with names of columns."""
     size = 4 if values.dtype == np.float32 else 8
     n_rows, n_columns = values.shape
@@ -128,14 +128,14 @@ def table(
     columns: Sequence[Part],
     n: int,
     cls: str = "",
-    **attributes: Any,  # noqa: ANN401 - see `part_of`
+    **attributes: Any,  # see `part_of`
 ) -> Part:
     """Return a table of n rows; a class `cls`, without its prefix, has `attributes`."""
     part = {"type": "table", "columns": list(columns), "n": n}
     return attributed(part, cls, **attributes) if cls else part
 
 
-def attributed(part: Part, cls: str, **attributes: Any) -> Part:  # noqa: ANN401
+def attributed(part: Part, cls: str, **attributes: Any) -> Part:
     """Return a part with a class, without its prefix, and attributes other than None."""
     contents = {
         name: content for name, content in attributes.items() if content is not None
@@ -143,13 +143,13 @@ def attributed(part: Part, cls: str, **attributes: Any) -> Part:  # noqa: ANN401
     return {**part, "class": f"llamaherd_{cls}", "attributes": _named_parts(contents)}
 
 
-def with_attribute(part: Part, name: str, content: Any) -> Part:  # noqa: ANN401
+def with_attribute(part: Part, name: str, content: Any) -> Part:
     """Return a part with a further attribute, see `part_of`."""
     more = _named_parts({name: content})
     return {**part, "attributes": [*part["attributes"], *more]}
 
 
-def parts(**contents: Any) -> Part:  # noqa: ANN401 - see `part_of`
+def parts(**contents: Any) -> Part:  # see `part_of`
     """Return a list of parts with names from contents, see `part_of`."""
     return {"type": "list", "parts": _named_parts(contents)}
 
@@ -207,7 +207,7 @@ def table_of(
     return table(list(starmap(column, enumerate(names))), len(all_rows), cls)
 
 
-def part_of(content: Any) -> Part:  # noqa: ANN401 - see below
+def part_of(content: Any) -> Part:
     """Return a part from a part, a simple value, a mapping of numbers, or a sequence.
 
     Sequences of texts and None become vectors of texts, all other ones numbers.

@@ -87,7 +87,7 @@ def function_of(name: str) -> Callable[..., Any]:
         return function
 
     @functools.wraps(function)
-    def call(*args: Any, **kwargs: Any) -> Any:  # noqa: ANN401 - of any function
+    def call(*args: Any, **kwargs: Any) -> Any:
         return table_of(function(*args, **kwargs), _TABLES[name], _CLASSES.get(name, ""))
 
     return call
@@ -108,7 +108,7 @@ def door(name: str) -> Callable[..., Status]:
     """Return a function for R, which is looked up when it is called."""
     function_of(name)  # raises the error of an unknown name
 
-    def call(*args: Any, **kwargs: Any) -> Any:  # noqa: ANN401 - of any function
+    def call(*args: Any, **kwargs: Any) -> Any:
         return function_of(name)(*map(read, args), **read(kwargs))
 
     return boundary(call)

@@ -95,7 +95,7 @@ class StartWork:
         """End the processes that are starting."""
         self._is_cancelled = True
 
-    def run(self) -> Any:  # noqa: ANN401 - a cluster or a server
+    def run(self) -> Any:  # a cluster or a server
         """Start; return None if the start of a server was cancelled."""
         try:
             return self._start(is_cancelled=lambda: self._is_cancelled)

@@ -103,7 +103,7 @@ class CallWork:
         else:
             self._insist()
 
-    def run(self) -> Any:  # noqa: ANN401 - results of any function
+    def run(self) -> Any:  # results of any function
         """Call the function; return its results, or those that Ctrl-C leaves of them."""
         with recorded_warnings() as self._caught:
             try:
@@ -125,7 +125,7 @@ class CallWork:
                 warning.message, warning.category, warning.filename, warning.lineno
             )
 
-    def _called(self) -> Any:  # noqa: ANN401 - results of any function
+    def _called(self) -> Any:  # results of any function
         try:
             with self._lock:
                 self._thread = get_ident()
@@ -177,7 +177,7 @@ def call_start(
     journal = named_journal(name, keywords)
     reports = "progress" in inspect.signature(function).parameters
 
-    def run(report: Callable[[Any], object]) -> Any:  # noqa: ANN401 - any result
+    def run(report: Callable[[Any], object]) -> Any:  # any result
         with called_from(R=version):
             return function(
                 *ordered, **keywords, **({"progress": report} if reports else {})
@@ -189,7 +189,7 @@ def call_start(
 _door = functools.cache(door)
 
 
-def model_start(*arguments: Any) -> Status:  # noqa: ANN401 - see `calls.model_start`
+def model_start(*arguments: Any) -> Status:  # see `calls.model_start`
     """Start a call that runs a model, and wait for a short time for its `result`."""
     status = _door("model_start")(*arguments)
     if not status["ok"]:
@@ -211,7 +211,7 @@ def call_result(job: lh.Job[Any]) -> Status:
 
 
 @boundary
-def _collected(job: lh.Job[Any]) -> Any:  # noqa: ANN401 - a part, or plain data
+def _collected(job: lh.Job[Any]) -> Any:  # a part, or plain data
     job.tell()  # of an error's call, too
     result = job.results()
     if not isinstance(result, Ended):

@@ -70,7 +70,7 @@ def _(job: lh.Job[Any]) -> dict[str, lh.Job[Any]]:
     return {"job": job}
 
 
-def job_result(job: lh.Job[Any]) -> Any:  # noqa: ANN401 - results of any call
+def job_result(job: lh.Job[Any]) -> Any:  # results of any call
     """Wait for a job; R itself raises the error about failed prompts."""
     try:
         results = job.results()
@@ -102,7 +102,7 @@ def _hashes(texts: list[str | None]) -> Part:
     return {"type": "text", "values": texts}
 
 
-def _text_of_prompt(prompt: Any) -> str | None:  # noqa: ANN401 - any prompt of R
+def _text_of_prompt(prompt: Any) -> str | None:  # any prompt of R
     """Return a prompt as R shows it in one text; None for a missing prompt."""
     if prompt is None or isinstance(prompt, str):
         return prompt
@@ -314,7 +314,7 @@ def _timing(requests: Sequence[Any]) -> Part:
     return table(columns, len(requests))
 
 
-def _errors(errors: Any) -> Part:  # noqa: ANN401 - texts or None
+def _errors(errors: Any) -> Part:  # texts or None
     return vector("text", map(clean_or_none, errors))
 
 

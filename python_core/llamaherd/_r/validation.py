@@ -54,7 +54,7 @@ def agreement(codes: Codes, options: Mapping[str, Any]) -> CoderAgreement:
 
 def validate(  # noqa: PLR0917 - R's arguments
     data: ColumnsOfR,
-    gold: Any,  # noqa: ANN401 - a sample, or columns
+    gold: Any,  # a sample, or columns
     coders: Sequence[str] | None,
     levels: Sequence[Any] | None,
     known: Sequence[Sequence[Any]],

@@ -62,10 +62,10 @@ def chat(
     saved: str | None,
     n_ctx: int | None,
     n_threads: int | None,
-    **options: Any,  # noqa: ANN401 - of click
+    **options: Any,  # of click
 ) -> int:
     """Run the conversation and return the exit status."""
-    from llamaherd.tables.spec_file import parsed_setting  # noqa: PLC0415 - fast help
+    from llamaherd.tables.spec_file import parsed_setting  # fast help
 
     loading = take_table(options)
     settings = {name: value for name, value in options.items() if value is not None}
@@ -91,9 +91,9 @@ def _talk(
     turns: Sequence[Any],
     settings: dict[str, Any],
 ) -> int:
-    from llamaherd.calls.api.chat import Chat  # noqa: PLC0415 - keeps the help fast
-    from llamaherd.calls.run.context import Context  # noqa: PLC0415
-    from llamaherd.cli.console import Console  # noqa: PLC0415
+    from llamaherd.calls.api.chat import Chat  # keeps the help fast
+    from llamaherd.calls.run.context import Context
+    from llamaherd.cli.console import Console
 
     with (
         Context(model, kv_layout="unified", **where) as context,

@@ -63,16 +63,16 @@ Ctrl-C ends the page. Exit status: 0 success; 1 failed while running; 2 invalid
 arguments; 130 Ctrl-C; 143 SIGTERM.
 """,
 )
-def code(sample: str, codebook: str | None, ties: str | None, **options: Any) -> None:  # noqa: ANN401 - of click
+def code(sample: str, codebook: str | None, ties: str | None, **options: Any) -> None:
     """Serve the page, or write the codes."""
-    from llamaherd.coding.annotation.codebook_file import read_codebook  # noqa: PLC0415
-    from llamaherd.coding_page.code_texts import (  # noqa: PLC0415 - keeps the help fast
+    from llamaherd.coding.annotation.codebook_file import read_codebook
+    from llamaherd.coding_page.code_texts import (  # keeps the help fast
         path_for,
         start_coding,
     )
-    from llamaherd.coding_page.desk import Desk  # noqa: PLC0415
-    from llamaherd.coding_page.results import write_codes  # noqa: PLC0415
-    from llamaherd.coding_page.sheet import make_sheet  # noqa: PLC0415
+    from llamaherd.coding_page.desk import Desk
+    from llamaherd.coding_page.results import write_codes
+    from llamaherd.coding_page.sheet import make_sheet
 
     book = None if codebook is None else read_codebook(codebook)
     store, file, overwrite = map(options.pop, ("store", "export", "overwrite"))

@@ -71,9 +71,9 @@ Examples:
   llamaherd codebooks split gold.csv --explore 0 --select 0.5 --evaluate 0.5
 """,
 )
-def split(gold: str, **options: Any) -> None:  # noqa: ANN401 - of click
+def split(gold: str, **options: Any) -> None:  # of click
     """Split a sample and print the sizes of its parts."""
-    from llamaherd.coding.selection.parts import PARTS, gold_split  # noqa: PLC0415 - fast help
+    from llamaherd.coding.selection.parts import PARTS, gold_split  # fast help
 
     with shown_warnings():
         parts = gold_split(gold, **options).parts or []
@@ -114,17 +114,17 @@ def compare(
     out: str | None,
     overwrite: bool,
     plot: str | None,
-    **settings: Any,  # noqa: ANN401 - of click
+    **settings: Any,  # of click
 ) -> None:
     """Compare codebooks, print the results and store the comparison."""
-    from llamaherd.coding.annotation.codebook_file import codebook_from  # noqa: PLC0415
-    from llamaherd.coding.plots.plot import plot as draw  # noqa: PLC0415
-    from llamaherd.coding.selection.compare import (  # noqa: PLC0415
+    from llamaherd.coding.annotation.codebook_file import codebook_from
+    from llamaherd.coding.plots.plot import plot as draw
+    from llamaherd.coding.selection.compare import (
         CodebookCandidate,
         compare_codebooks,
     )
-    from llamaherd.tables.outputs import check_place  # noqa: PLC0415
-    from llamaherd.tables.stored import is_stream  # noqa: PLC0415
+    from llamaherd.tables.outputs import check_place
+    from llamaherd.tables.stored import is_stream
 
     for name, path in (("out", out), ("plot", plot)):  # before hours of work
         if path is not None:
@@ -193,12 +193,12 @@ Examples:
   llamaherd codebooks best comparison.json --prefer speed -o choice.json
 """,
 )
-def best(comparison: str, out: str | None, *, overwrite: bool, **asked: Any) -> None:  # noqa: ANN401 - of click
+def best(comparison: str, out: str | None, *, overwrite: bool, **asked: Any) -> None:
     """Choose a codebook, print the choice and store it."""
-    from llamaherd.coding.selection.comparison import (  # noqa: PLC0415
+    from llamaherd.coding.selection.comparison import (
         CodebookComparison,
     )
-    from llamaherd.coding.selection.evaluation import best_codebook  # noqa: PLC0415
+    from llamaherd.coding.selection.evaluation import best_codebook
 
     stored = _read_stored(CodebookComparison, comparison)
     choice = best_codebook(stored, **asked)
@@ -223,9 +223,9 @@ Examples:
   llamaherd codebooks evaluate choice.json gold.csv -m model.gguf
 """,
 )
-def evaluate(choice: str, gold: str, model: str, **settings: Any) -> None:  # noqa: ANN401 - of click
+def evaluate(choice: str, gold: str, model: str, **settings: Any) -> None:  # of click
     """Evaluate the chosen codebook and print all measures."""
-    from llamaherd.coding.selection.evaluation import (  # noqa: PLC0415
+    from llamaherd.coding.selection.evaluation import (
         CodebookChoice,
         evaluate_codebook,
     )
@@ -241,17 +241,17 @@ def evaluate(choice: str, gold: str, model: str, **settings: Any) -> None:  # no
     click.echo(f"{evaluation}\n\n{evaluation.validation}")
 
 
-def _pyplot(path: str) -> Any:  # noqa: ANN401 - an optional module
+def _pyplot(path: str) -> Any:  # an optional module
     """Return matplotlib's pyplot, which must know the ending of a file's name."""
-    from llamaherd.coding.plots.drawing import MISSING  # noqa: PLC0415 - optional
+    from llamaherd.coding.plots.drawing import MISSING  # optional
 
     try:
-        import matplotlib as mpl  # noqa: PLC0415 - optional
+        import matplotlib as mpl  # optional
     except ImportError as error:
         raise ImportError(MISSING) from error
     mpl.use("agg")  # draw without a window
-    import matplotlib.pyplot as plt  # noqa: PLC0415
-    from matplotlib.backend_bases import FigureCanvasBase  # noqa: PLC0415
+    import matplotlib.pyplot as plt
+    from matplotlib.backend_bases import FigureCanvasBase
 
     kinds = FigureCanvasBase.get_supported_filetypes()
     if Path(path).suffix.lower().removeprefix(".") not in {"", *kinds}:
@@ -284,7 +284,7 @@ Examples:
 )
 def ready(name: str | None, target: str | None, out: str | None, **options: bool) -> None:
     """Print the list of ready codebooks, or one codebook."""
-    from llamaherd.coding.annotation.codebook_file import (  # noqa: PLC0415
+    from llamaherd.coding.annotation.codebook_file import (
         codebook_yaml,
         ready_codebook,
         ready_dicts,
@@ -307,7 +307,7 @@ def ready(name: str | None, target: str | None, out: str | None, **options: bool
 
 def _context(source: str, loading: dict[str, Any], stack: ExitStack) -> Context:
     """Load a model and create a context; the stack closes both."""
-    from llamaherd.calls.run.context import Context  # noqa: PLC0415 - keeps the help fast
+    from llamaherd.calls.run.context import Context  # keeps the help fast
 
     model = stack.enter_context(load_model(source, loading))
     return stack.enter_context(Context(model))

@@ -96,7 +96,7 @@ class Console:
         if not self._is_interactive:
             yield from sys.stdin
             return
-        import readline  # noqa: F401, PLC0415 - input() edits lines with it
+        import readline  # noqa: F401 - input() edits lines with it
 
         while True:
             try:

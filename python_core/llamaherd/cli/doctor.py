@@ -336,7 +336,7 @@ def _address_space() -> int | None:
     """Return the limit of mapped bytes for this process; None without a limit."""
     if sys.platform == "win32":
         return None
-    import resource  # noqa: PLC0415 - not on Windows
+    import resource  # not on Windows
 
     limit = resource.getrlimit(resource.RLIMIT_AS)[0]
     return None if limit == resource.RLIM_INFINITY else limit

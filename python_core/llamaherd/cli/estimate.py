@@ -34,9 +34,9 @@ class _Tables(NamedTuple):
     out: str | None
     overwrite: bool
 
-    def write(self, columns: Any) -> None:  # noqa: ANN401 - a data frame of any kind
+    def write(self, columns: Any) -> None:  # a data frame of any kind
         """Write a table to --out, if it is given."""
-        from llamaherd.tables.whole import write_whole  # noqa: PLC0415
+        from llamaherd.tables.whole import write_whole
 
         if self.out is not None:
             write_whole(columns, self.out, overwrite=self.overwrite)
@@ -50,8 +50,8 @@ class _Tables(NamedTuple):
 
 def _read(table: str, options: dict[str, Any], *numbers: str) -> _Tables:
     """Take the options of `_OPTIONS` but --label; `numbers` name columns of numbers."""
-    import llamaherd as lh  # noqa: PLC0415 - loads the engine
-    from llamaherd.tables.whole import check_free, read_whole  # noqa: PLC0415
+    import llamaherd as lh  # loads the engine
+    from llamaherd.tables.whole import check_free, read_whole
 
     gold, out, overwrite = map(options.pop, ("gold", "out", "overwrite"))
     if out is not None:
@@ -64,7 +64,7 @@ def _read(table: str, options: dict[str, Any], *numbers: str) -> _Tables:
 
 def _read_numbers(data: dict[str, list[Any]], formula: str, label: str) -> None:
     """Convert the columns of a formula, except labels, that contain only numbers."""
-    from llamaherd.coding.estimation.formulas import columns_in  # noqa: PLC0415
+    from llamaherd.coding.estimation.formulas import columns_in
 
     for name in columns_in(formula) & set(data) - {label}:
         with suppress(ValueError, TypeError):
@@ -96,9 +96,9 @@ Examples:
   llamaherd estimate coded.csv "label == 'Sports' ~ year" --gold to_code.csv
 """,
 )
-def estimate(table: str, formula: str | None, **options: Any) -> None:  # noqa: ANN401 - of click
+def estimate(table: str, formula: str | None, **options: Any) -> None:  # of click
     """Run the command."""
-    import llamaherd as lh  # noqa: PLC0415 - loads the engine
+    import llamaherd as lh  # loads the engine
 
     files = _read(table, options, "weights")
     if formula is not None and isinstance(files.data, dict):
@@ -128,10 +128,10 @@ Examples:
   llamaherd validate coded.csv --gold to_code.csv -o measures.csv
 """,
 )
-def validate(table: str, **options: Any) -> None:  # noqa: ANN401 - of click
+def validate(table: str, **options: Any) -> None:  # of click
     """Run the command."""
-    import llamaherd as lh  # noqa: PLC0415 - loads the engine
-    from llamaherd.coding.validation.validation import COLUMNS  # noqa: PLC0415
+    import llamaherd as lh  # loads the engine
+    from llamaherd.coding.validation.validation import COLUMNS
 
     files = _read(table, options, "prob")
     with shown_warnings():
@@ -167,12 +167,12 @@ Examples:
 )
 def recalibrate(
     table: str,
-    features: Any,  # noqa: ANN401 - of click
+    features: Any,  # of click
     embeddings: str | None,
-    **options: Any,  # noqa: ANN401 - of click
+    **options: Any,  # of click
 ) -> None:
     """Run the command."""
-    import llamaherd as lh  # noqa: PLC0415 - loads the engine
+    import llamaherd as lh  # loads the engine
 
     loading = take_table(options)
     if loading and embeddings is None:

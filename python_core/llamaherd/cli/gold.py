@@ -90,12 +90,12 @@ Examples:
   llamaherd gold sample coded.csv -n 100 --after first.csv -o both.csv
 """,
 )
-def sample(table: str, **options: Any) -> None:  # noqa: ANN401 - of click
+def sample(table: str, **options: Any) -> None:  # of click
     """Draw a sample, write its sheet, and print its design."""
-    import llamaherd as lh  # noqa: PLC0415 - loads the engine
-    from llamaherd.coding import frames  # noqa: PLC0415
-    from llamaherd.tables.stored import is_stream  # noqa: PLC0415
-    from llamaherd.tables.whole import check_free, read_whole  # noqa: PLC0415
+    import llamaherd as lh  # loads the engine
+    from llamaherd.coding import frames
+    from llamaherd.tables.stored import is_stream
+    from llamaherd.tables.whole import check_free, read_whole
 
     sheet = {name: options.pop(name) for name in _OF_SHEET}
     output, prob_column = options.pop("out"), options.pop("prob_column")
@@ -150,7 +150,7 @@ Examples:
 )
 def show(sheet: Sequence[str]) -> None:
     """Print a record of each draw."""
-    import llamaherd as lh  # noqa: PLC0415 - loads the engine
+    import llamaherd as lh  # loads the engine
 
     with shown_warnings():
         _tell(lh.read_gold(list(sheet)))

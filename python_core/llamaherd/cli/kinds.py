@@ -37,10 +37,10 @@ class ValueKind(_ParamType):
 
     def convert(
         self,
-        value: Any,  # noqa: ANN401 - types of click
+        value: Any,  # types of click
         param: click.Parameter | None,
         ctx: click.Context | None,
-    ) -> Any:  # noqa: ANN401 - types of click
+    ) -> Any:  # types of click
         """Return the value that a text stands for."""
         del param, ctx  # click adds them to an error
         return self._read(value) if isinstance(value, str) else value
@@ -49,7 +49,7 @@ class ValueKind(_ParamType):
 def _kind(read: Callable[[str], Any], problem: str) -> ValueKind:
     """Return the kind of values that `read` returns; None or a ValueError: no value."""
 
-    def checked(text: str) -> Any:  # noqa: ANN401 - as `read` returns it
+    def checked(text: str) -> Any:  # as `read` returns it
         with suppress(ValueError):
             if (value := read(text)) is not None:
                 return value
@@ -105,14 +105,14 @@ def _variable(text: str) -> tuple[str, Any]:
 def merged_variables(
     _context: click.Context,
     _parameter: click.Parameter,
-    value: Any,  # noqa: ANN401 - of click
+    value: Any,  # of click
 ) -> dict[str, Any] | None:
     """Return the variables of all `--var` by name; None without one."""
     return dict(value) or None
 
 
 def _host_name(text: str) -> str:
-    from llamaherd.server.settings import allowed_host  # noqa: PLC0415 - fast help
+    from llamaherd.server.settings import allowed_host  # fast help
 
     try:
         return allowed_host(text)

@@ -106,7 +106,7 @@ class _LazyCommands(Commands):
         with _reader_may_leave():  # of the help
             return super().parse_args(ctx, args)
 
-    def invoke(self, ctx: click.Context) -> Any:  # noqa: ANN401 - types of click
+    def invoke(self, ctx: click.Context) -> Any:  # types of click
         try:
             with _reader_may_leave():
                 return super().invoke(ctx)
@@ -137,7 +137,7 @@ def _removed(name: str) -> click.Command:
 
 def _complete_files() -> None:
     """Let shells complete the name of a file where a command suggests nothing."""
-    from click import shell_completion as shells  # noqa: PLC0415 - only for a shell
+    from click import shell_completion as shells  # only for a shell
 
     class WithFiles(shells.ShellComplete):
         def get_completions(

@@ -39,14 +39,14 @@ def take_table(options: dict[str, Any], table: str = "model") -> dict[str, Any]:
 
 def fits_file_to_memory(loading: Mapping[str, Any]) -> bool:
     """Whether the available memory decides which file of a repository is loaded."""
-    from llamaherd.engine.model.model import checked_load_options  # noqa: PLC0415 - fast help
+    from llamaherd.engine.model.model import checked_load_options  # fast help
 
     return checked_load_options(loading).fits_file_to_memory
 
 
 def path_of_model(source: str, loading: Mapping[str, Any], name: str = "MODEL") -> Path:
     """Return the path of a model, which is downloaded first if needed."""
-    from llamaherd.engine.hub.fetch import model_path  # noqa: PLC0415 - keeps the help fast
+    from llamaherd.engine.hub.fetch import model_path  # keeps the help fast
 
     return model_path(
         source,
@@ -58,6 +58,6 @@ def path_of_model(source: str, loading: Mapping[str, Any], name: str = "MODEL") 
 
 def load_model(source: str, loading: dict[str, Any], name: str = "MODEL") -> Model:
     """Load a model, see `path_of_model`."""
-    from llamaherd.engine.model.model import Model  # noqa: PLC0415 - keeps the help fast
+    from llamaherd.engine.model.model import Model  # keeps the help fast
 
     return Model(path_of_model(source, loading, name), **loading)

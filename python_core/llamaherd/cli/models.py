@@ -134,7 +134,7 @@ Examples:
   llamaherd models download https://example.org/model.gguf --sha256 9f2c...
 """,
 )
-def download(source: str, **options: Any) -> None:  # noqa: ANN401 - of click
+def download(source: str, **options: Any) -> None:  # of click
     """Download a model and print its path."""
     click.echo(download_model(source, progress=sys.stderr.isatty(), **options))
 

@@ -91,7 +91,7 @@ class _Declared(click.Command):
         page: str,
         *,
         unset: bool | None = False,
-        **more: Any,  # noqa: ANN401 - of click
+        **more: Any,  # of click
     ) -> None:
         name, *arguments = usage.split()
         params: list[click.Parameter] = [_argument(word) for word in arguments]
@@ -122,7 +122,7 @@ class _Declared(click.Command):
         with spoken_in(terms_of_command(self)):
             return super().parse_args(ctx, args)
 
-    def invoke(self, ctx: click.Context) -> Any:  # noqa: ANN401 - types of click
+    def invoke(self, ctx: click.Context) -> Any:  # types of click
         """Run the command."""
         with spoken_in(terms_of_command(self, ctx)):
             try:

@@ -69,10 +69,10 @@ Examples:
     --journal pairs.journal -o strengths.csv --pairs-out pairs.csv
 """,
 )
-def pairs(table: str, **options: Any) -> None:  # noqa: ANN401 - of click
+def pairs(table: str, **options: Any) -> None:  # of click
     """Run the command."""
-    import llamaherd as lh  # noqa: PLC0415 - loads the engine
-    from llamaherd.tables.whole import (  # noqa: PLC0415
+    import llamaherd as lh  # loads the engine
+    from llamaherd.tables.whole import (
         check_free,
         read_whole,
         write_whole,
@@ -121,13 +121,13 @@ def pairs(table: str, **options: Any) -> None:  # noqa: ANN401 - of click
         say(str(lh.pair_agreement(comparison, people, known)))
 
 
-def _column(data: Any, name: str) -> list[Any]:  # noqa: ANN401 - of pyarrow, or a dict
-    from llamaherd.coding import frames  # noqa: PLC0415 - keeps the help fast
+def _column(data: Any, name: str) -> list[Any]:  # of pyarrow, or a dict
+    from llamaherd.coding import frames  # keeps the help fast
 
     return frames.column(data, name, "table")
 
 
-def _texts(data: Any, column: str, id_: str | None) -> dict[str, str]:  # noqa: ANN401
+def _texts(data: Any, column: str, id_: str | None) -> dict[str, str]:
     """Return texts by id."""
     texts = _column(data, column)
     ids = range(len(texts)) if id_ is None else _column(data, id_)

@@ -34,11 +34,11 @@ Options:
   --no-texts  Leave out texts that must not be shared.
 """,
 )
-def report(table: str, gold: str | None, out: str, **options: Any) -> None:  # noqa: ANN401 - of click
+def report(table: str, gold: str | None, out: str, **options: Any) -> None:  # of click
     """Run the command."""
-    import llamaherd as lh  # noqa: PLC0415 - loads the engine
-    from llamaherd.engine.core.files import check_free  # noqa: PLC0415
-    from llamaherd.tables.whole import PROMPT, read_coded  # noqa: PLC0415
+    import llamaherd as lh  # loads the engine
+    from llamaherd.engine.core.files import check_free
+    from llamaherd.tables.whole import PROMPT, read_coded
 
     check_free(Path(out), overwrite=options["overwrite"], argument="out")
     with shown_warnings():
@@ -80,9 +80,9 @@ Options:
   --json  Print paragraph, references and checklist as JSON.
 """,
 )
-def methods(report: str, bibtex: str | None, **options: Any) -> None:  # noqa: ANN401 - of click
+def methods(report: str, bibtex: str | None, **options: Any) -> None:  # of click
     """Run the command."""
-    from llamaherd.coding.reports.report import methods_text  # noqa: PLC0415 - fast help
+    from llamaherd.coding.reports.report import methods_text  # fast help
 
     description = methods_text(report)
     if bibtex is not None:

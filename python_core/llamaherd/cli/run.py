@@ -88,7 +88,7 @@ Model and prompts:
         needed = {"codebook", *(f"{table}__{key}" for key in options.needed)}
         self._needed = [param for param in self.params if param.name in needed]
 
-    def _start(self, **options: Any) -> int:  # noqa: ANN401 - of click
+    def _start(self, **options: Any) -> int:  # of click
         is_file = options["input"].lower().endswith(".toml")
         for param in self._needed:
             if options[str(param.name)] is None and not is_file:
@@ -212,9 +212,9 @@ Options:
   --overwrite  Replace an output that llamaherd did not write or that was changed since.
 """,
 )
-def merge(journal: tuple[str, ...], out: str, **options: Any) -> int:  # noqa: ANN401 - of click
+def merge(journal: tuple[str, ...], out: str, **options: Any) -> int:  # of click
     """Run the command."""
-    from llamaherd.tables.merging import merge_runs  # noqa: PLC0415 - loads the engine
+    from llamaherd.tables.merging import merge_runs  # loads the engine
 
     with shown_warnings():
         outcome = merge_runs(
@@ -243,8 +243,8 @@ Options:
   --column NAME  Column of passages; with a --prefix PREFIXspans. [default: spans]
 """,
 )
-def spans(table: str, out: str, *, overwrite: bool, **columns: Any) -> None:  # noqa: ANN401 - of click
+def spans(table: str, out: str, *, overwrite: bool, **columns: Any) -> None:  # of click
     """Run the command."""
-    from llamaherd.tables.whole import write_spans  # noqa: PLC0415 - loads the engine
+    from llamaherd.tables.whole import write_spans  # loads the engine
 
     write_spans(table, out, overwrite=overwrite, **columns)

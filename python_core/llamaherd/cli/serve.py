@@ -150,9 +150,9 @@ Examples:
 Ctrl-C ends the server after running requests; a second Ctrl-C ends it at once.
 """,
 )
-def serve(host: str, port: int, **options: Any) -> int:  # noqa: ANN401 - of click
+def serve(host: str, port: int, **options: Any) -> int:  # of click
     """Run the server and return the exit status."""
-    from llamaherd.server import serving  # noqa: PLC0415 - an extra may be missing
+    from llamaherd.server import serving  # an extra may be missing
 
     models = given_models(options.pop("model"), options["models"])
     loras = given_loras(options["loras"], models)

@@ -111,8 +111,8 @@ def specs_of(
     loading: Mapping[str, Any],
 ) -> list[ModelSpec]:
     """Return models and adapters with their paths; download models if necessary."""
-    from llamaherd.engine.model.file import checked_path  # noqa: PLC0415 - fast help
-    from llamaherd.server.models.spec import AdapterSpec, ModelSpec  # noqa: PLC0415
+    from llamaherd.engine.model.file import checked_path  # fast help
+    from llamaherd.server.models.spec import AdapterSpec, ModelSpec
 
     specs = []
     for model in models:
@@ -164,7 +164,7 @@ def _terminate() -> None:
 
 def _tell_ready(line: str, server_socket: socket.socket, path: str | None) -> None:
     """Report that clients can connect, on standard output and in a file."""
-    from llamaherd.server import serving  # noqa: PLC0415 - an extra may be missing
+    from llamaherd.server import serving  # an extra may be missing
 
     print(line, flush=True)  # noqa: T201
     if path is not None:
@@ -176,7 +176,7 @@ def check_ready_file(path: str | None) -> None:
     """Check that `--ready-file` can be written, and is free or of an earlier server."""
     if path is None:
         return
-    from llamaherd.tables.outputs import check_place  # noqa: PLC0415 - fast help
+    from llamaherd.tables.outputs import check_place  # fast help
 
     check_place(path, "--ready-file")
     with suppress(OSError, *DAMAGED):
@@ -191,7 +191,7 @@ def _stem(path: str | None) -> str | None:
 
 def serve_on(server_socket: socket.socket, host: str, options: dict[str, Any]) -> int:
     """Run the server on a bound socket and return the exit status."""
-    from llamaherd.server import serving  # noqa: PLC0415 - an extra may be missing
+    from llamaherd.server import serving  # an extra may be missing
 
     check_ready_file(options["ready_file"])
     models, loras = options["models"], options["loras"]
@@ -206,7 +206,7 @@ def serve_on(server_socket: socket.socket, host: str, options: dict[str, Any]) -
         else:
             specs = specs_of(models, loras, arguments.model)
             names = [name for spec in specs for name in spec.names]
-            from llamaherd.server.app import create_app_of_models  # noqa: PLC0415
+            from llamaherd.server.app import create_app_of_models
 
             app = create_app_of_models(
                 specs, settings, arguments.context, arguments.model
@@ -227,9 +227,9 @@ def serve_on(server_socket: socket.socket, host: str, options: dict[str, Any]) -
 
 def _arguments(options: dict[str, Any]) -> _Arguments:
     """Return the arguments that the options set, without which `options` remain."""
-    from llamaherd.calls.run.context import checked_options  # noqa: PLC0415
-    from llamaherd.engine.model.model import checked_load_options  # noqa: PLC0415 - fast help
-    from llamaherd.tables.spec_file import parsed_setting  # noqa: PLC0415
+    from llamaherd.calls.run.context import checked_options
+    from llamaherd.engine.model.model import checked_load_options  # fast help
+    from llamaherd.tables.spec_file import parsed_setting
 
     arguments = _Arguments(take_table(options), take_table(options, "context"))
     by_flag = {*arguments.model, *arguments.context}
@@ -244,7 +244,7 @@ def _set(
     arguments: _Arguments, key: str, value: object, by_flag: Collection[str]
 ) -> None:
     """Add the argument that a `--set` gives."""
-    from llamaherd.tables.spec_keys import check_keys  # noqa: PLC0415 - fast help
+    from llamaherd.tables.spec_keys import check_keys  # fast help
 
     table, _, name = key.partition(".")
     problem = f"--set cannot set {checks.quoted(key)}"
@@ -268,9 +268,9 @@ def _app_of_one(
     options: dict[str, Any],
 ) -> Starlette:
     """Load a model and return its application."""
-    from llamaherd.server.app import create_app  # noqa: PLC0415 - an extra may be missing
-    from llamaherd.server.models.loading import context_of  # noqa: PLC0415
-    from llamaherd.server.models.spec import ModelSpec  # noqa: PLC0415
+    from llamaherd.server.app import create_app  # an extra may be missing
+    from llamaherd.server.models.loading import context_of
+    from llamaherd.server.models.spec import ModelSpec
 
     specs = [
         ModelSpec(given_model.name, path_of_model(given_model.source, arguments.model))
@@ -297,9 +297,9 @@ def _memory_of_cache(
     specs: Sequence[ModelSpec], n_bytes: int | None, arguments: _Arguments
 ) -> int | None:
     """Return the memory for the cache of the first model; None without `--memory`."""
-    from llamaherd.calls.run.context import checked_options  # noqa: PLC0415
-    from llamaherd.engine.model.model import checked_load_options  # noqa: PLC0415
-    from llamaherd.server.models.spec import memory_of_cache  # noqa: PLC0415
+    from llamaherd.calls.run.context import checked_options
+    from llamaherd.engine.model.model import checked_load_options
+    from llamaherd.server.models.spec import memory_of_cache
 
     if n_bytes is None:
         return None
@@ -311,7 +311,7 @@ def _settings(
     server_socket: socket.socket, host: str, options: dict[str, Any], first: GivenModel
 ) -> ServerSettings:
     """Return the settings, most of which are options of the same name."""
-    from llamaherd.server import serving  # noqa: PLC0415 - an extra may be missing
+    from llamaherd.server import serving  # an extra may be missing
 
     name, *others = options["aliases"] or [first.name]
     declared = {

@@ -66,7 +66,7 @@ Examples:
   llamaherd bench model.gguf --json | jq .rows
 """,
 )
-def bench(model: str, n_seq_max: str, as_json: bool, **options: Any) -> None:  # noqa: ANN401 - of click
+def bench(model: str, n_seq_max: str, as_json: bool, **options: Any) -> None:  # of click
     """Print each measurement when it ends, or print all measurements as JSON."""
     rows = []
     sizes = _sizes(n_seq_max)
@@ -152,7 +152,7 @@ Examples:
   llamaherd optimize model.gguf --text texts-of-mine.txt --json | jq -r .path
 """,
 )
-def optimize(model: str, types: tuple[str, ...], as_json: bool, **options: Any) -> None:  # noqa: ANN401 - of click
+def optimize(model: str, types: tuple[str, ...], as_json: bool, **options: Any) -> None:
     """Print the report."""
     for name in types:
         if name.upper() not in TYPES:

@@ -39,13 +39,13 @@ _CLUSTER_BLOCK = 200_000  # rows per block, which is divided among actors
 
 def run_table(task: Kind | None, options: Mapping[str, Any]) -> int:
     """Execute the run that a command's options describe, and return the exit status."""
-    from llamaherd.tables.execution import (  # noqa: PLC0415 - loads the engine
+    from llamaherd.tables.execution import (  # loads the engine
         BLOCK,
         do_run,
         on_this_machine,
     )
-    from llamaherd.tables.spec_file import changed, write_spec  # noqa: PLC0415
-    from llamaherd.tables.stored import STREAM  # noqa: PLC0415
+    from llamaherd.tables.spec_file import changed, write_spec
+    from llamaherd.tables.stored import STREAM
 
     keys = {
         key.replace("__", "."): value
@@ -95,8 +95,8 @@ def run_table(task: Kind | None, options: Mapping[str, Any]) -> int:
 
 def _show_prompt(spec: RunSpec) -> int:
     """Print the prompt of the first row, and return the exit status."""
-    from llamaherd.tables.execution import first_prompt  # noqa: PLC0415
-    from llamaherd.tables.spec_file import changed  # noqa: PLC0415
+    from llamaherd.tables.execution import first_prompt
+    from llamaherd.tables.spec_file import changed
 
     if spec.row_task.chat:
         spec = changed(spec, {"model.path": str(_model_file(spec, show=False))})
@@ -106,7 +106,7 @@ def _show_prompt(spec: RunSpec) -> int:
 
 def _model_file(spec: RunSpec, show: bool) -> Path:
     """Return the model file of a run, downloaded if needed; `show` prints its source."""
-    from llamaherd.engine.hub.fetch import model_path  # noqa: PLC0415
+    from llamaherd.engine.hub.fetch import model_path
 
     is_limited = fits_file_to_memory(spec.loading)
     return model_path(spec.path, check_memory=is_limited, name="model", progress=show)
@@ -131,9 +131,9 @@ def ended(outcome: Outcome) -> int:
 
 def _cluster(address: str, spec: RunSpec) -> Cluster:
     """Start the actors of a run on a cluster, one on each machine."""
-    from llamaherd.ray.cluster import Cluster  # noqa: PLC0415 - optional dependency
-    from llamaherd.ray.config import Config  # noqa: PLC0415
-    from llamaherd.tables.spec_keys import of_table  # noqa: PLC0415
+    from llamaherd.ray.cluster import Cluster  # optional dependency
+    from llamaherd.ray.config import Config
+    from llamaherd.tables.spec_keys import of_table
 
     with of_table("context"):
         config = Config(spec.path, model_options=spec.loading, context=spec.context)
@@ -142,7 +142,7 @@ def _cluster(address: str, spec: RunSpec) -> Cluster:
 
 def _spec(task: Kind | None, table: str, keys: dict[str, Any]) -> RunSpec:
     """Return the run that a TOML file or the options describe."""
-    from llamaherd.tables.spec_file import (  # noqa: PLC0415
+    from llamaherd.tables.spec_file import (
         changed,
         parsed_setting,
         read_spec,
@@ -176,7 +176,7 @@ def _spec(task: Kind | None, table: str, keys: dict[str, Any]) -> RunSpec:
 @contextmanager
 def _ending(spec: RunSpec, shard: tuple[int, int] | None) -> Iterator[None]:
     """After Ctrl-C or SIGTERM in the block, print how to resume the run."""
-    from llamaherd.tables.execution import journal_path  # noqa: PLC0415
+    from llamaherd.tables.execution import journal_path
 
     try:
         yield

@@ -90,7 +90,7 @@ class _CommandLine(LanguageTerms):
 
     def _table(self, name: str) -> str:
         """Return the table in which `--set` sets an argument; "" for no such table."""
-        from llamaherd.tables.spec_keys import KEYS  # noqa: PLC0415 - fast help
+        from llamaherd.tables.spec_keys import KEYS  # fast help
 
         if self._option("settings") is None:
             return ""

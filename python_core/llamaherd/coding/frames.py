@@ -93,7 +93,7 @@ def check_index(values: object, frame: object, argument: str) -> None:
         )
 
 
-def in_order_of(frame: object, rows: Any, argument: str) -> Any:  # noqa: ANN401 - of any kind
+def in_order_of(frame: object, rows: Any, argument: str) -> Any:
     """Return a selection of rows, with flags of a pandas Series in the frame's order."""
     index: Any = getattr(frame, "index", None)
     index = index if hasattr(index, "equals") else range(n_rows(frame))
@@ -167,7 +167,7 @@ def are_ordered(frame: object, name: str) -> bool:
     return bool(is_of_pandas and native.cat.ordered)
 
 
-def with_columns(frame: Any, new: Mapping[str, Any]) -> Any:  # noqa: ANN401 - of any kind
+def with_columns(frame: Any, new: Mapping[str, Any]) -> Any:
     """Return a data frame with additional columns; everything else is unchanged."""
     n = n_rows(frame)
     for name, values in new.items():
@@ -191,7 +191,7 @@ def with_columns(frame: Any, new: Mapping[str, Any]) -> Any:  # noqa: ANN401 - o
     return opened.with_columns(*columns).to_native() if columns else frame
 
 
-def with_rows(frame: Any, rows: Sequence[int]) -> Any:  # noqa: ANN401 - of any kind
+def with_rows(frame: Any, rows: Sequence[int]) -> Any:
     """Return some rows of a data frame, in the given order; the type stays the same."""
     if isinstance(frame, Mapping):
         columns = {name: _as_list(values) for name, values in frame.items()}
@@ -200,10 +200,10 @@ def with_rows(frame: Any, rows: Sequence[int]) -> Any:  # noqa: ANN401 - of any 
 
 
 def table_like(
-    frame: Any,  # noqa: ANN401 - of any kind
+    frame: Any,
     columns: Mapping[str, Sequence[Any]],
     whole: Collection[str] = (),
-) -> Any:  # noqa: ANN401 - of the same kind
+) -> Any:  # of the same kind
     """Return a new data frame of the same kind as an existing data frame."""
     if isinstance(frame, Mapping):
         return {name: _nulls(list(values)) for name, values in columns.items()}
@@ -218,7 +218,7 @@ def table_like(
     return first.to_frame().with_columns(*others).to_native()
 
 
-def _series(frame: Frame, name: str, values: Any) -> nw.Series[Any]:  # noqa: ANN401
+def _series(frame: Frame, name: str, values: Any) -> nw.Series[Any]:
     backend = frame.implementation
     if isinstance(values, Categories):
         return _categorical(frame, name, values)
@@ -250,7 +250,7 @@ def _categorical(frame: Frame, name: str, values: Categories) -> nw.Series[Any]:
     series = nw.new_series(name, texts, nw.String, backend=backend)
     if not backend.is_pandas():
         return series
-    import pandas as pd  # noqa: PLC0415 - the caller has it
+    import pandas as pd
 
     kind = pd.CategoricalDtype(list(values.names), ordered=values.ordered)
     return nw.from_native(series.to_native().astype(kind), series_only=True)
@@ -258,7 +258,7 @@ def _categorical(frame: Frame, name: str, values: Categories) -> nw.Series[Any]:
 
 def _whole(name: str, values: Sequence[int | None]) -> nw.Series[Any]:
     """Return pandas integers as a nullable series."""
-    import pandas as pd  # noqa: PLC0415 - the caller has it
+    import pandas as pd
 
     series = pd.Series(pd.array(list(values), dtype="Int64"), name=name)
     wrapped: nw.Series[Any] = nw.from_native(series, series_only=True)
@@ -267,7 +267,7 @@ def _whole(name: str, values: Sequence[int | None]) -> nw.Series[Any]:
 
 def _nullable(name: str, values: list[Any]) -> nw.Series[Any] | None:
     """Return pandas integers or truth values as a nullable series."""
-    import pandas as pd  # noqa: PLC0415 - the caller has it
+    import pandas as pd
 
     kinds = {type(value) for value in values if value is not None}
     if kinds not in ({int}, {bool}):
@@ -323,7 +323,7 @@ def _length(frame: Mapping[str, Any], argument: str = "columns") -> int:
     return next(iter(lengths.values()), 0)
 
 
-def _as_list(values: Any) -> list[Any]:  # noqa: ANN401 - of any kind
+def _as_list(values: Any) -> list[Any]:
     """Return a list; numbers of arrays and series become Python numbers."""
     if isinstance(values, (Categories, Integers)):
         return list(values.values)
@@ -336,7 +336,7 @@ def _nulls(values: list[Any]) -> list[Any]:
     return [None if isinstance(x, float) and x != x else x for x in values]  # noqa: PLR0124
 
 
-def _or_none(value: Any) -> Any:  # noqa: ANN401 - whatever a cell holds
+def _or_none(value: Any) -> Any:
     if type(value) is str:
         return value
     return None if is_missing(value) else plain(value)
@@ -356,7 +356,7 @@ def numbers_for(values: object, n_texts: int, argument: str) -> Floats:
 
 
 def weights_of(
-    frame: Any,  # noqa: ANN401 - a data frame of any kind
+    frame: Any,  # a data frame of any kind
     weights: str | Sequence[float] | None,
     n_texts: int,
 ) -> Floats:

@@ -30,7 +30,7 @@ _LOOK_S = 0.02  # interval of checks whether the page has started
 
 
 def code_texts(
-    data: Any,  # noqa: ANN401 - GoldSample, a path or a data frame
+    data: Any,  # GoldSample, a path or a data frame
     codebook: Codebook | None = None,
     *,
     coders: str | Sequence[str] | None = None,
@@ -44,7 +44,7 @@ def code_texts(
     allowed_hosts: Sequence[str] = (),
     keys: bool = False,
     browser: bool = True,
-) -> Any:  # noqa: ANN401 - of the kind of the data
+) -> Any:  # of the kind of the data
     """Let people code texts in a browser, and return their codes.
 
     The function serves a page until you press Ctrl-C, or the button "End" on the page
@@ -111,7 +111,7 @@ class StartedCoding(NamedTuple):
     lines: list[str]
     link: str
 
-    def codes(self, tell: Callable[[str], object], *, browser: bool) -> Any:  # noqa: ANN401 - see code_texts
+    def codes(self, tell: Callable[[str], object], *, browser: bool) -> Any:
         """Tell the links, and return the codes when the page ends, also by Ctrl-C."""
         try:
             tell("\n".join(self.lines))
@@ -124,7 +124,7 @@ class StartedCoding(NamedTuple):
 
 
 def start_coding(
-    data: Any,  # noqa: ANN401 - see code_texts
+    data: Any,  # see code_texts
     codebook: Codebook | None,
     coders: str | Sequence[str] | None,
     tie_coder: str | None,
@@ -133,11 +133,11 @@ def start_coding(
     text: str,
     id: str | None,  # noqa: A002 - name of the column
     seed: int,
-    **of_page: Any,  # noqa: ANN401 - see CodingPage
+    **of_page: Any,  # see CodingPage
 ) -> StartedCoding:
     """Serve a coding page; arguments as in `code_texts`."""
     try:
-        from llamaherd.coding_page.serving import CodingPage  # noqa: PLC0415 - an extra
+        from llamaherd.coding_page.serving import CodingPage  # an extra
     except ImportError as error:
         raise ImportError(
             f"{call('code_texts')} needs packages that are missing: "

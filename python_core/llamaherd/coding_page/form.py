@@ -247,7 +247,7 @@ def _passage(text: str, value: object) -> dict[str, Any]:
     return {"quote": text[start:end], "start": start, "end": end}
 
 
-def _are_places(start: Any, end: Any, text: str) -> bool:  # noqa: ANN401 - JSON
+def _are_places(start: Any, end: Any, text: str) -> bool:  # JSON
     return type(start) is int and type(end) is int and 0 <= start < end <= len(text)
 
 

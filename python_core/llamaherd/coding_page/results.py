@@ -79,7 +79,7 @@ def exports(form: Form) -> list[Export]:
     return files
 
 
-def results_of(desk: Desk, data: object) -> Any:  # noqa: ANN401 - of the kind of the data
+def results_of(desk: Desk, data: object) -> Any:  # of the kind of the data
     """Return the codes; see `code_texts`."""
     sheet = desk.sheet
     if are_spans(sheet.form):

@@ -115,7 +115,7 @@ def _has_more_names(node: Subschema) -> bool:
     return is_open or (isinstance(least, int) and least > n_named)
 
 
-def _properties(node: Subschema) -> Any:  # noqa: ANN401 - JSON
+def _properties(node: Subschema) -> Any:  # JSON
     return node.schema.get("properties")
 
 
@@ -218,7 +218,7 @@ def _range(every: Sequence[Subschema]) -> range | None:
     return numbers if 0 < len(numbers) <= _MOST_LEVELS else None
 
 
-def _first(every: Sequence[Subschema], key: str) -> Any:  # noqa: ANN401 - JSON
+def _first(every: Sequence[Subschema], key: str) -> Any:  # JSON
     return next((node.schema[key] for node in every if key in node.schema), None)
 
 

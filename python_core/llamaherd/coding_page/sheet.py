@@ -70,7 +70,7 @@ def with_coders_of(sheet: Sheet, stored: Sequence[str]) -> Sheet:
 
 
 def make_sheet(
-    data: Any,  # noqa: ANN401 - GoldSample, a path or a data frame
+    data: Any,  # GoldSample, a path or a data frame
     codebook: Codebook | None,
     coders: str | Sequence[str] | None,
     tie_coder: str | None,
@@ -194,7 +194,7 @@ def _check_agrees(codebook: Codebook, sample: GoldSample | None) -> None:
 
 
 def _texts_of(
-    data: Any,  # noqa: ANN401 - GoldSample, a path or a data frame
+    data: Any,  # GoldSample, a path or a data frame
     text: str,
     id: str | None,  # noqa: A002 - name of the column
 ) -> tuple[GoldSample | None, list[str], list[str]]:

@@ -197,7 +197,7 @@ class CodeStore:
         return "" if row is None else str(row[0])
 
 
-def _parsed(value: str | None) -> Any:  # noqa: ANN401 - JSON
+def _parsed(value: str | None) -> Any:  # JSON
     return None if value is None else json.loads(value)
 
 

@@ -187,7 +187,7 @@ class Cluster(Host):
             warnings.warn(text, stacklevel=3)
         return [info for info in infos if isinstance(info, ActorInfo)]
 
-    def _info(self, ref: Any) -> ActorInfo | Exception:  # noqa: ANN401 - types of Ray
+    def _info(self, ref: Any) -> ActorInfo | Exception:  # types of Ray
         """Return the information about an actor, or why it cannot be used."""
         own_bytes = self.model.file.size_bytes
         try:
@@ -211,7 +211,7 @@ class Cluster(Host):
 class _Embedder:
     """Embedder that computes each batch of texts on an actor that is free."""
 
-    def __init__(self, ray: Any, actors: Sequence[Any], spec: EmbedSpec) -> None:  # noqa: ANN401
+    def __init__(self, ray: Any, actors: Sequence[Any], spec: EmbedSpec) -> None:
         self._ray, self._spec = ray, spec
         self.n_at_once = len(actors)
         self._free: SimpleQueue[Any] = SimpleQueue()
@@ -250,7 +250,7 @@ class _Embedder:
             self._free.put(actor)
             return vectors
 
-    def _borrowed(self) -> Any:  # noqa: ANN401 - types of Ray
+    def _borrowed(self) -> Any:  # types of Ray
         """Wait for an actor that is free."""
         while True:
             self._check()

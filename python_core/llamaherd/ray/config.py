@@ -85,7 +85,7 @@ class Config:
         size = n_machines if self.concurrency is None else self.concurrency
         return size if isinstance(size, tuple) else (size, size)
 
-    def on_cluster(self, ray: Any) -> Config:  # noqa: ANN401 - types of Ray
+    def on_cluster(self, ray: Any) -> Config:  # types of Ray
         """Return the configuration with numbers, a path and plain data only.
 
         Raises:
@@ -165,7 +165,7 @@ def _check_names(name: str, options: object) -> None:
 
 def versions() -> dict[str, str]:
     """Return the versions that must be equal on all machines for equal answers."""
-    from llamaherd import __version__  # noqa: PLC0415 - this import loads all subpackages
+    from llamaherd import __version__  # this import loads all subpackages
 
     return {
         "llamaherd": __version__,

@@ -86,7 +86,7 @@ def end() -> None:
         ray.shutdown()
 
 
-def _start(ray: Any, address: str | None, n_cpus: float) -> None:  # noqa: ANN401
+def _start(ray: Any, address: str | None, n_cpus: float) -> None:
     options: dict[str, Any] = {"log_to_driver": False, "logging_level": "WARNING"}
     if address is None:
         # "local" ignores a cluster named in the environment, which "auto" selects.
@@ -107,7 +107,7 @@ def _start(ray: Any, address: str | None, n_cpus: float) -> None:  # noqa: ANN40
         raise _unreachable(address, error) from error
 
 
-def _check_is_here(ray: Any, address: str) -> None:  # noqa: ANN401 - types of Ray
+def _check_is_here(ray: Any, address: str) -> None:  # types of Ray
     here = ray.get_runtime_context().gcs_address
     if address != here:
         raise ArgumentError(

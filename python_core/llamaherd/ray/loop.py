@@ -172,7 +172,7 @@ class ClusterLoop(SendingLoop[Dispatch]):
 
     def __init__(
         self,
-        ray: Any,  # noqa: ANN401 - types of Ray
+        ray: Any,  # types of Ray
         actors: Sequence[Any],
         nodes: Sequence[str],
         problem: str,
@@ -256,7 +256,7 @@ class ClusterLoop(SendingLoop[Dispatch]):
                 requests = [for_wire(work.group.requests[k]) for k in piece.indices]
                 work.running[actor.run.remote(work.name, requests)] = piece
 
-    def _receive(self, work: Dispatch, ref: Any) -> None:  # noqa: ANN401 - types of Ray
+    def _receive(self, work: Dispatch, ref: Any) -> None:  # types of Ray
         piece = work.running.pop(ref)
         try:
             answers: PieceAnswers = self._ray.get(ref)
@@ -304,7 +304,7 @@ class ClusterLoop(SendingLoop[Dispatch]):
 
 def is_loss(error: Exception) -> bool:
     """Return whether an actor died or could not be reached, and Ray starts it again."""
-    from ray import exceptions  # noqa: PLC0415 - Ray is loaded by now
+    from ray import exceptions  # Ray is loaded by now
 
     losses = (exceptions.ActorUnavailableError, exceptions.OutOfMemoryError)
     return isinstance(error, losses) and not isinstance(error, exceptions.RayTaskError)

@@ -59,7 +59,7 @@ def map(  # noqa: A001 - named as Ray's own `Dataset.map`
     postprocess: Callable[[Row], Row] | None = None,
     columns: Columns = None,
     id_column: str | None = None,
-    **settings: Any,  # noqa: ANN401 - options of the call
+    **settings: Any,  # options of the call
 ) -> Processor:
     r"""Return a function that adds a model's answers to the rows of a `Dataset`.
 
@@ -144,7 +144,7 @@ class Processor:
         self._config, self._answer = config, answer
         self._preprocess, self._postprocess = preprocess, postprocess
 
-    def __call__(self, dataset: Any) -> Any:  # noqa: ANN401 - types of Ray
+    def __call__(self, dataset: Any) -> Any:  # types of Ray
         """Return the data set (a `ray.data.Dataset`) with the new columns."""
         ray, preprocess = import_ray(), self._preprocess
         config = self._config.on_cluster(ray)

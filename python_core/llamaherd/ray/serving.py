@@ -29,7 +29,7 @@ def serve_app(
     model_name: str | None = None,
     timeout_s: float | None = None,
     max_tokens: int = 1024,
-) -> Any:  # noqa: ANN401 - types of Ray
+) -> Any:  # types of Ray
     """Return an application of Ray Serve with the endpoints of `llamaherd serve`.
 
         serve.run(lh.ray.serve_app(lh.ray.Config("model.gguf", concurrency=(1, 8))))
@@ -58,7 +58,7 @@ def serve_app(
     ray = import_ray("ray", "ray-serve", "server")
     if not ray.is_initialized():
         ray.init(logging_level="WARNING")
-    from ray import serve  # noqa: PLC0415 - needs an optional package
+    from ray import serve  # needs an optional package
 
     replica_config, here = config.on_cluster(ray), versions()
     has_key = KEY_VARIABLE in os.environ
@@ -90,10 +90,10 @@ def _built(
     has_key: bool,
 ) -> ASGIApp:
     """Load the model in a replica, and return the application without shared files."""
-    from llamaherd.server.app import create_app  # noqa: PLC0415 - an extra may be missing
-    from llamaherd.server.errors import ApiError  # noqa: PLC0415
-    from llamaherd.server.protocol import error_response  # noqa: PLC0415
-    from llamaherd.server.settings import ServerSettings  # noqa: PLC0415
+    from llamaherd.server.app import create_app  # an extra may be missing
+    from llamaherd.server.errors import ApiError
+    from llamaherd.server.protocol import error_response
+    from llamaherd.server.settings import ServerSettings
 
     key = os.environ.get(KEY_VARIABLE)
     if has_key and not key:

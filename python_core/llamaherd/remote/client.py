@@ -138,7 +138,7 @@ class Address:
         path: str,
         body: Mapping[str, object],
         read: Callable[[Mapping[str, Any]], Any],
-    ) -> Any:  # noqa: ANN401 - as `read` returns it
+    ) -> Any:  # as `read` returns it
         """Send a request until `read` can read its answer, and return that."""
         data = json.dumps(body, ensure_ascii=False).encode("utf-8", "replace")
         is_reached = False

@@ -279,7 +279,7 @@ class RemoteEngine(Elsewhere):
         make: Callable[[], tuple[str, dict[str, Any]]],
         *,
         problem: str = "",
-        **more: Any,  # noqa: ANN401 - fields of SentRequest
+        **more: Any,  # fields of SentRequest
     ) -> SentRequest:
         """Return the request of a prompt; a missing or empty prompt fails alone."""
         path = ""

@@ -136,7 +136,7 @@ def refuse_others(options: Options, known: Container[str], kind: str) -> None:
             raise refuse(name, kind)
 
 
-def sent_value(name: str, value: Any, least_bias: float) -> object:  # noqa: ANN401 - of any setting
+def sent_value(name: str, value: Any, least_bias: float) -> object:  # of any setting
     """Return a sampling setting in the form of JSON, with biases of at least a number."""
     if name == "temperature":
         return max(0.0, value)
@@ -145,7 +145,7 @@ def sent_value(name: str, value: Any, least_bias: float) -> object:  # noqa: ANN
     return value if isinstance(value, (str, int, float)) else list(value)
 
 
-def failed(message: str, **more: Any) -> Output:  # noqa: ANN401 - fields of Output
+def failed(message: str, **more: Any) -> Output:  # fields of Output
     """Return the output of a prompt that failed."""
     return Output(finish=Finish.ERROR, message=message, **more)
 

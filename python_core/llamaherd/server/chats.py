@@ -129,7 +129,7 @@ def check_last_message(request: Mapping[str, object], *, is_assistants: bool) ->
             )
 
 
-def _thinking(value: object) -> Any:  # noqa: ANN401 - checked by the library
+def _thinking(value: object) -> Any:  # checked by the library
     """Convert `thinking` for the library; in some APIs it is an object with a type."""
     if not isinstance(value, dict) or "type" not in value:
         return checked_thinking("thinking", value)

@@ -153,7 +153,7 @@ def _check_all(errors: Sequence[str | None], name_of: Callable[[int], str]) -> N
             raise of_text(f"{name}: {reason}", code_of(reason), name.partition("[")[0])
 
 
-def _cut(vectors: Any, size: int, *, is_scaled: bool) -> NDArray[np.float32]:  # noqa: ANN401 - an array
+def _cut(vectors: Any, size: int, *, is_scaled: bool) -> NDArray[np.float32]:  # an array
     """Return the first dimensions of vectors, scaled to length 1 if `is_scaled`."""
     rows = np.asarray(vectors, dtype="<f4")
     if size == rows.shape[1]:

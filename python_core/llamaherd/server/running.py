@@ -192,7 +192,7 @@ class Running:
             raise self.error()
         return results
 
-    async def outcome(self) -> Any:  # noqa: ANN401 - of any work
+    async def outcome(self) -> Any:  # of any work
         """Wait for the results of a job whose results are not `Result` objects."""
         results = await self.handle
         if self._reason is not None:

@@ -108,7 +108,7 @@ def form_of(request: Mapping[str, Any]) -> AnswerForm:
     return forms[0] if forms else AnswerForm()
 
 
-def _read(name: str, value: Any) -> AnswerForm:  # noqa: ANN401 - JSON
+def _read(name: str, value: Any) -> AnswerForm:  # JSON
     if name == "response_format":
         return _response_format(value)
     if name == "structured_outputs":

@@ -214,7 +214,7 @@ def _options(schema: Schema, value: object) -> list[Schema]:
     return lists or options[:1]
 
 
-def _check_limits(where: str, value: Any, schema: Schema, param: str) -> None:  # noqa: ANN401 - JSON
+def _check_limits(where: str, value: Any, schema: Schema, param: str) -> None:  # JSON
     try:
         if "enum" in schema or "const" in schema:
             _check_choice(where, value, schema)

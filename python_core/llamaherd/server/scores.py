@@ -247,11 +247,11 @@ def _codebook(value: str | dict[str, Any]) -> Codebook:
         raise bad_field("codebook", text) from None
 
 
-def _cells(values: Any) -> list[object]:  # noqa: ANN401 - a column of any type
+def _cells(values: Any) -> list[object]:  # a column of any type
     return [_plain(value) for value in values]
 
 
-def _plain(value: Any) -> object:  # noqa: ANN401 - a cell of any type
+def _plain(value: Any) -> object:  # a cell of any type
     """Return a value in JSON types; NaN becomes Ncontinuation."""
     if isinstance(value, np.generic):
         value = value.item()

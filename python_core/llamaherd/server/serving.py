@@ -62,7 +62,7 @@ def bind(host: str, port: int) -> socket.socket:
 def room_for(most: int) -> int:
     """Return how many of `most` connections the limit on files, raised here, allows."""
     try:
-        import resource  # noqa: PLC0415 - Windows has none, and no such limit
+        import resource  # Windows has none, and no such limit
     except ImportError:
         return most
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)

@@ -311,7 +311,7 @@ def _calls(functions: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     ]
 
 
-def _placed(schema: Mapping[str, Any], start: str) -> Any:  # noqa: ANN401 - JSON
+def _placed(schema: Mapping[str, Any], start: str) -> Any:  # JSON
     """Return a schema that keeps its meaning beside those of other functions."""
     try:
         return standalone(schema, start)

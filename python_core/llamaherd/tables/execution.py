@@ -92,7 +92,7 @@ class Meter:
     def block(self, n_known: int, n_failed: int) -> Callable[[Any], object]:
         """Return the progress callback of a block with `n_known` known rows."""
 
-        def report(progress: Any) -> None:  # noqa: ANN401 - of any task
+        def report(progress: Any) -> None:  # of any task
             self._report_progress(n_known + progress.n_done, n_failed + progress.n_failed)
 
         return report

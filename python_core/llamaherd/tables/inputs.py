@@ -115,7 +115,7 @@ def table_in(
     """Return the table in a file, after it was read to its end."""
     try:
         if source.format == "parquet":
-            from llamaherd.tables.parquet import ParquetTable  # noqa: PLC0415 - optional dependency
+            from llamaherd.tables.parquet import ParquetTable  # optional dependency
 
             return ParquetTable(source.file)
         if source.format == "jsonl":

@@ -108,7 +108,7 @@ def record_in(path: Path) -> Mapping[str, Any] | None:
     """Return the record in an output; None without one, or if the file was edited."""
     try:
         if path.suffix.lower() == ".parquet":
-            from pyarrow import parquet  # noqa: PLC0415 - optional dependency
+            from pyarrow import parquet  # optional dependency
 
             metadata = parquet.read_schema(path).metadata or {}
             old_record = json.loads(metadata[METADATA_KEY])
@@ -250,7 +250,7 @@ def writing(
     path = checked_output(spec)
     with replacing(path) as draft:
         if kind == "parquet":
-            from llamaherd.tables import parquet  # noqa: PLC0415 - optional dependency
+            from llamaherd.tables import parquet  # optional dependency
 
             schema = getattr(source.table, "schema", None)
             rows = parquet.ParquetWriter(

@@ -149,7 +149,7 @@ def template_text(template: str) -> str:
     )
 
 
-def _table(doc: str) -> Any:  # noqa: ANN401 - as `option`
+def _table(doc: str) -> Any:  # as `option`
     def checked(name: str, keys: object) -> object:
         check_keys(name, keys)
         return keys
@@ -158,11 +158,11 @@ def _table(doc: str) -> Any:  # noqa: ANN401 - as `option`
     return option(kind, default_factory=dict, doc=doc)
 
 
-def _of_prompts(name: str, more: str = "", **flag: str) -> Any:  # noqa: ANN401 - as `option`
+def _of_prompts(name: str, more: str = "", **flag: str) -> Any:  # as `option`
     """Declare the key for an option of prompts; its value is stored as in the file."""
     declared = PromptOptions.declared[name]
 
-    def checked(key: str, value: Any) -> object:  # noqa: ANN401 - of a file
+    def checked(key: str, value: Any) -> object:  # of a file
         is_template = name == "template" and isinstance(value, str)
         declared.kind.check(key, template_text(value) if is_template else value)
         return value

@@ -179,9 +179,9 @@ def check_package(path: str) -> None:
             _arrow(suffix)
 
 
-def _arrow(suffix: str = ".zst") -> Any:  # noqa: ANN401 - an optional module
+def _arrow(suffix: str = ".zst") -> Any:  # an optional module
     try:
-        import pyarrow as pa  # noqa: PLC0415 - optional dependency
+        import pyarrow as pa  # optional dependency
     except ImportError:
         raise ImportError(
             f"{suffix} needs pyarrow: {phrases.install_command('parquet')}"

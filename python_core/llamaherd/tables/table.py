@@ -268,7 +268,7 @@ def check_names(
             raise unusable(f"it has the column {checks.shown(name)} twice", **where(i))
 
 
-def unusable(problem: str, **where: Any) -> ArgumentError:  # noqa: ANN401 - of the error
+def unusable(problem: str, **where: Any) -> ArgumentError:
     """Return the error of a file that is not a usable table."""
     return ArgumentError(problem, argument="input", form="{problem}", **where)
 

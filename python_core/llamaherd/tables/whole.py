@@ -44,11 +44,11 @@ if TYPE_CHECKING:
 _BLOCK = 10_000  # rows read at a time
 
 
-def read_whole(path: str, numbers: Sequence[str] = ()) -> Any:  # noqa: ANN401 - of pyarrow, or a dict
+def read_whole(path: str, numbers: Sequence[str] = ()) -> Any:  # of pyarrow, or a dict
     """Read a table: Parquet as an Arrow table, CSV and JSON lines as a dict of lists."""
     with readable(path) as source:
         if source.format == "parquet":
-            import pyarrow.parquet as pq  # noqa: PLC0415 - optional dependency
+            import pyarrow.parquet as pq  # optional dependency
 
             return pq.read_table(source.file)
         table = table_in(source, encoding="utf-8", delimiter=delimiter_of(path, None))
@@ -71,7 +71,7 @@ def _columns(table: Table, numbers: Sequence[str] | None) -> dict[str, list[Any]
     return columns
 
 
-def write_whole(frame: Any, path: str, *, overwrite: bool) -> None:  # noqa: ANN401 - of any kind
+def write_whole(frame: Any, path: str, *, overwrite: bool) -> None:
     """Write a table. The file appears at its path only when it is complete."""
     if path == STREAM:
         _write_text(frame, sys.stdout.buffer, ",")
@@ -80,8 +80,8 @@ def write_whole(frame: Any, path: str, *, overwrite: bool) -> None:  # noqa: ANN
     file, kind = Path(os.path.realpath(path)), format_of(path)
     with replacing(file) as draft:
         if kind == "parquet":
-            import pyarrow as pa  # noqa: PLC0415 - optional dependency
-            import pyarrow.parquet as pq  # noqa: PLC0415
+            import pyarrow as pa  # optional dependency
+            import pyarrow.parquet as pq
 
             table = frame if isinstance(frame, pa.Table) else pa.table(frame)
             pq.write_table(table, draft, compression="zstd")
@@ -101,7 +101,7 @@ def check_free(path: str, *, overwrite: bool) -> None:
     check_package(path)
 
 
-def _write_text(frame: Any, stream: Any, delimiter: str) -> None:  # noqa: ANN401
+def _write_text(frame: Any, stream: Any, delimiter: str) -> None:
     names = frames.names(frame)
     columns = [frames.column(frame, name, "table") for name in names]
     rows = [dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True)]
@@ -116,7 +116,7 @@ def _matches(name: str, pattern: str) -> bool:
     return name == pattern
 
 
-def _cell(name: str, row: int, value: Any, is_number: bool) -> Any:  # noqa: ANN401
+def _cell(name: str, row: int, value: Any, is_number: bool) -> Any:
     """Convert a cell of CSV: empty cells to None, cells of number columns to numbers."""
     if value in {"", None}:
         return None
@@ -205,7 +205,7 @@ def _is_role(name: str) -> bool:
     return name in {*_NUMBERS, "label", "error"} or name.startswith("p_")
 
 
-def _with_texts(data: Any, prompt: object) -> tuple[str, Any, list[str | None]]:  # noqa: ANN401
+def _with_texts(data: Any, prompt: object) -> tuple[str, Any, list[str | None]]:
     """Return the column of texts, the data with this column, and its cells."""
     parts = prompt if isinstance(prompt, list) else None
     template = (
@@ -225,7 +225,7 @@ def _with_texts(data: Any, prompt: object) -> tuple[str, Any, list[str | None]]:
     return PROMPT, frames.with_columns(data, {PROMPT: texts}), texts
 
 
-def _texts(data: Any, name: str | None) -> list[str | None]:  # noqa: ANN401
+def _texts(data: Any, name: str | None) -> list[str | None]:
     """Return the cells of a column as texts; None for missing and empty cells."""
     if name is None:
         return []
@@ -233,7 +233,7 @@ def _texts(data: Any, name: str | None) -> list[str | None]:  # noqa: ANN401
     return [None if is_missing(cell) or cell == "" else str(cell) for cell in cells]
 
 
-def _floats(data: Any, name: str) -> Any:  # noqa: ANN401
+def _floats(data: Any, name: str) -> Any:
     cells = frames.column(data, name, "table")
     return np.array([np.nan if is_missing(cell) else cell for cell in cells], float)
 

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 @pytest.fixture(scope="module")
 def address() -> Iterator[str]:
     """Return the address of a cluster with two nodes of one CPU each, for two actors."""
-    import ray  # noqa: PLC0415 - takes a second
-    from ray.cluster_utils import Cluster  # noqa: PLC0415
+    import ray  # takes a second
+    from ray.cluster_utils import Cluster
 
     with (
         warnings.catch_warnings(),

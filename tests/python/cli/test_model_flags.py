@@ -102,7 +102,7 @@ def test_each_command_passes_the_options(
 
 def _stand_in_for_research(monkeypatch: pytest.MonkeyPatch) -> None:
     """Replace what would read a gold sample before the model is loaded."""
-    from llamaherd.coding.selection.evaluation import CodebookChoice  # noqa: PLC0415
+    from llamaherd.coding.selection.evaluation import CodebookChoice
 
     Path("g.csv").write_text("id,text,label,prob\n1,x,a,1\n2,y,b,1\n")
     Path("c.json").write_text(json.dumps({}))

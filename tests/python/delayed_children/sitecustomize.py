@@ -14,7 +14,7 @@ class _Finder:
             return
         sys.meta_path.remove(_Finder)
         sys.path.append(str(Path(__file__).parent.parent))
-        import delays  # noqa: F401, PLC0415 - it delays what was imported so far
+        import delays  # noqa: F401 - it delays what was imported so far
 
         sys.path.pop()
 

@@ -174,7 +174,7 @@ def test_every_kind_of_model_has_vectors(
 
 
 def test_numbers_that_are_none_fail_their_text(tmp_path: Path) -> None:
-    import tiny_models  # noqa: PLC0415 - conftest.py finds it
+    import tiny_models  # conftest.py finds it
 
     broken = len(tiny_models.SPECIAL) + ord("?")
     for kind in ("bert", "llama"):
@@ -193,7 +193,7 @@ def test_models_without_vectors_are_refused(tiny_path: TinyPath, tmp_path: Path)
         pytest.raises(lh.ModelLoadError, match="an encoder and a decoder"),
     ):
         lh.embed_parallel(model, ["text"])
-    import tiny_models  # noqa: PLC0415
+    import tiny_models
 
     path = tiny_models.write(tmp_path / "rank.gguf", "bert", changes={"pooling_type": 4})
     with (

@@ -105,7 +105,7 @@ def test_files_of_other_programs_are_found(
 ) -> None:
     # Without symbolic links, as on most machines with Windows, the cache has no blobs.
     monkeypatch.setenv("HF_HOME", str(tmp_path / "hf"))
-    from huggingface_hub import constants, hf_hub_download  # noqa: PLC0415
+    from huggingface_hub import constants, hf_hub_download
 
     monkeypatch.setattr(constants, "HF_HUB_DISABLE_SYMLINKS", not is_linked)
     shared = hf_hub_download(

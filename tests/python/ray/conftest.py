@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 def cluster() -> Iterator[None]:
     # Ray Serve ends a proxy that is not ready after 5 seconds, and thereby the start.
     os.environ["RAY_SERVE_PROXY_READY_CHECK_TIMEOUT_S"] = "120"
-    import ray  # noqa: PLC0415 - takes a second
+    import ray  # takes a second
 
     with (
         warnings.catch_warnings(),

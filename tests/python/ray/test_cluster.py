@@ -269,7 +269,7 @@ def test_without_ray_it_is_told_what_to_install(
 def test_a_cluster_that_is_not_there_is_named(
     monkeypatch: pytest.MonkeyPatch, tiny_path: Callable[[str], Path]
 ) -> None:
-    import ray  # noqa: PLC0415 - takes a second
+    import ray  # takes a second
 
     def init(**_: object) -> None:
         raise ConnectionError("no answer")

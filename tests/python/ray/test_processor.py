@@ -229,7 +229,7 @@ def test_parquet_in_and_out_although_an_actor_dies(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    import ray.data  # noqa: PLC0415 - takes a second
+    import ray.data  # takes a second
 
     marker = str(tmp_path / "died")
     table = texts(60, "text")
@@ -271,7 +271,7 @@ def test_parquet_in_and_out_although_an_actor_dies(
 @pytest.mark.long(reason="starts an actor of Ray")
 @pytest.mark.usefixtures("cluster")
 def test_what_is_wrong_is_told_to_the_driver(tiny_path: Callable[[str], Path]) -> None:
-    import ray.data  # noqa: PLC0415 - takes a second
+    import ray.data  # takes a second
 
     made = lh.ray.map(Config(tiny_path("llama"), concurrency=1, num_cpus=1))
     with pytest.raises(Exception, match=r"no column 'prompt'.*preprocess can return it"):
@@ -327,7 +327,7 @@ def test_wrong_arguments_are_named(tiny_path: Callable[[str], Path]) -> None:
 @pytest.mark.long(reason="starts Ray Serve, which takes a minute")
 @pytest.mark.usefixtures("cluster")
 def test_replicas_answer_over_http(tiny_path: Callable[[str], Path]) -> None:
-    from ray import serve  # noqa: PLC0415 - takes a second
+    from ray import serve  # takes a second
 
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]

@@ -230,10 +230,10 @@ def test_what_the_check_refuses_is_tried_again_and_then_fails(
 
 
 def test_retries_are_drawn_with_other_seeds() -> None:
-    from array import array  # noqa: PLC0415
+    from array import array
 
-    from llamaherd.engine.core.outcome import Finish, Output  # noqa: PLC0415
-    from llamaherd.engine.core.request import Request  # noqa: PLC0415
+    from llamaherd.engine.core.outcome import Finish, Output
+    from llamaherd.engine.core.request import Request
 
     request = Request(tokens=array("i", [1]), max_tokens=9, seed=5, shape=shape_of(LABEL))
     first, second = again(request, 1), again(request, 2)

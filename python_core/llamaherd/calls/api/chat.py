@@ -170,7 +170,7 @@ class Chat(Conversation, ClosedByWith):
             return self._stream(None, settings)
         return self._ask(None, settings)
 
-    def ask_all(self, texts: Sequence[str], **settings: Any) -> Results:  # noqa: ANN401 - of two kinds
+    def ask_all(self, texts: Sequence[str], **settings: Any) -> Results:
         """Ask many questions at once, each after the conversation so far.
 
         The questions are answered in one batch, which computes the conversation only
@@ -187,7 +187,7 @@ class Chat(Conversation, ClosedByWith):
         prompts, arguments = self._many(texts, settings)
         return generate_parallel(self.context, prompts, **arguments)
 
-    def start_all(self, texts: Sequence[str], **settings: Any) -> Job[Results]:  # noqa: ANN401 - of two kinds
+    def start_all(self, texts: Sequence[str], **settings: Any) -> Job[Results]:
         """Start `ask_all` in the background and return at once.
 
         The arguments are the same.

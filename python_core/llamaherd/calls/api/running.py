@@ -193,7 +193,7 @@ def hosted(
     options: CallOptions,
     *,
     journal: Journal | None = None,
-    **more: Any,  # noqa: ANN401 - see HostedCall
+    **more: Any,  # see HostedCall
 ) -> HostedCall[Any]:
     """Return a call on its host, with its journal; an open `journal` is not closed."""
     file = options.journal if journal is None else journal

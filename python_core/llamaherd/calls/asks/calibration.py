@@ -197,7 +197,7 @@ def _fitted(results: Classified | Floats, method: Method) -> Calibration:
     return Calibration(names=names, prior=prior, method=method, n=len(rows))
 
 
-def _matrix(probs: Any) -> Floats:  # noqa: ANN401 - anything that numpy converts
+def _matrix(probs: Any) -> Floats:  # anything that numpy converts
     try:
         values = np.asarray(probs, dtype=np.float64)
     except (TypeError, ValueError):

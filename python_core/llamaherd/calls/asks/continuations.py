@@ -71,7 +71,7 @@ class ScoreResults(OfPrompts):
             for continuation in self.continuations
         ]
 
-    def to_pandas(self) -> Any:  # noqa: ANN401 - pandas is optional
+    def to_pandas(self) -> Any:  # pandas is optional
         """Return a data frame with a row per continuation; a failed prompt has one row.
 
         With thinking, it also has the columns thinking, n_thinking_tokens,
@@ -80,7 +80,7 @@ class ScoreResults(OfPrompts):
         Raises:
             ImportError: pandas is not installed.
         """
-        import pandas as pd  # noqa: PLC0415 - optional dependency
+        import pandas as pd  # optional dependency
 
         rows: list[tuple[Any, ...]] = []
         why = reasons(self.errors, self.finish_reasons)
@@ -150,7 +150,7 @@ class PerplexityResults(OfPrompts):
         n = np.maximum(np.array(self.n_tokens, dtype=float), 1)
         return np.asarray(np.exp(-self.logprob / n))
 
-    def to_pandas(self) -> Any:  # noqa: ANN401 - pandas is optional
+    def to_pandas(self) -> Any:  # pandas is optional
         """Return a data frame with perplexity, logprob, n_tokens and error.
 
         Raises:

@@ -326,7 +326,7 @@ def _with_text(prompt: object, text: str) -> object:
     return messages
 
 
-def quotable_text(prompt: Any, i: int) -> str:  # noqa: ANN401 - it is checked later
+def quotable_text(prompt: Any, i: int) -> str:  # it is checked later
     """Return the text of a prompt, or of the user's last message; fail without a text."""
     if isinstance(prompt, str):
         return prompt

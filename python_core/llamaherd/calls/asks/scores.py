@@ -95,9 +95,9 @@ class OfPrompts(Framed):
     def _size(self) -> str:
         return count_of(len(self), self._unit)
 
-    def _frame(self, cells: Mapping[str, Any]) -> Any:  # noqa: ANN401 - pandas is optional
+    def _frame(self, cells: Mapping[str, Any]) -> Any:  # pandas is optional
         """Return a data frame with a row per prompt, and the reason of each failure."""
-        import pandas as pd  # noqa: PLC0415 - optional dependency
+        import pandas as pd  # optional dependency
 
         why = reasons(self.errors, self.finish_reasons)
         frame = pd.DataFrame(in_pandas({**cells, "error": why}, KINDS))
@@ -246,7 +246,7 @@ class ClassifyResults(OfPrompts):
         probs = checked_calibration(calibration, self.names).apply(self.probs)
         return replace(self, probs=probs, calibration=calibration)
 
-    def to_pandas(self) -> Any:  # noqa: ANN401 - pandas is optional
+    def to_pandas(self) -> Any:  # pandas is optional
         """Return a data frame with label, probabilities, measures and error.
 
         The columns are label, prob, margin, entropy, coverage, `p_<label>`, error. With
@@ -256,7 +256,7 @@ class ClassifyResults(OfPrompts):
         Raises:
             ImportError: pandas is not installed.
         """
-        import pandas as pd  # noqa: PLC0415 - optional dependency
+        import pandas as pd  # optional dependency
 
         columns: dict[str, object] = {
             "label": pd.Categorical(self.labels, categories=list(self.names)),
@@ -288,7 +288,7 @@ def of_best(probs: Floats, values: Floats) -> Floats:
     return np.asarray(np.take_along_axis(values, best[:, None], axis=1)[:, 0])
 
 
-def _of_rows(probs: Floats, function: Any) -> Floats:  # noqa: ANN401 - a function of Floats
+def _of_rows(probs: Floats, function: Any) -> Floats:  # a function of Floats
     """Apply a function to each row; return NaN for a row with a NaN."""
     out = np.full(len(probs), np.nan)
     good = ~np.isnan(probs).any(axis=1)

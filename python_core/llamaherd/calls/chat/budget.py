@@ -157,7 +157,7 @@ def as_list(value: object) -> object:
     return list(value) if is_once else value  # type: ignore[call-overload]
 
 
-def _spend_result(budget: Budget, name: str, value: Any, arguments: list[Any]) -> None:  # noqa: ANN401
+def _spend_result(budget: Budget, name: str, value: Any, arguments: list[Any]) -> None:
     """Charge the output of a filter that may write more than its input."""
     if name in _WIDE or name == "join":
         budget.spend((size(value) + 1) * width(arguments))
@@ -185,7 +185,7 @@ def counted_filter(name: str, function: Callable[..., Any]) -> Callable[..., Any
 
     @pass_context
     @wraps(function)
-    def filtered(context: Context, value: Any, *args: Any, **kwargs: Any) -> Any:  # noqa: ANN401
+    def filtered(context: Context, value: Any, *args: Any, **kwargs: Any) -> Any:
         budget = BUDGET.get()
         budget.spend(size(value))
         if name not in _SHALLOW:
@@ -221,7 +221,7 @@ def counted_test(function: Callable[..., Any]) -> Callable[..., Any]:
 
     @pass_context
     @wraps(function)
-    def tested(context: Context, value: Any, *args: Any) -> Any:  # noqa: ANN401
+    def tested(context: Context, value: Any, *args: Any) -> Any:
         BUDGET.get().spend_on(args)
         if args:
             BUDGET.get().spend_on(value)
@@ -342,7 +342,7 @@ class Counting(NodeTransformer):
         return _filtered(node, "_held", node) if is_slice else node
 
 
-def _filtered(node: Any, name: str, near: nodes.Node) -> nodes.Filter:  # noqa: ANN401
+def _filtered(node: Any, name: str, near: nodes.Node) -> nodes.Filter:
     filter_node = nodes.Filter(node, name, [], [], None, None)
     node.lineno = node.lineno or near.lineno
     filter_node.lineno = near.lineno

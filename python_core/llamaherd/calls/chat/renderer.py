@@ -91,7 +91,7 @@ class Sandbox(ImmutableSandboxedEnvironment):
         }
         self.filters |= OWN
 
-    def is_safe_attribute(self, obj: Any, attr: str, value: Any) -> bool:  # noqa: ANN401
+    def is_safe_attribute(self, obj: Any, attr: str, value: Any) -> bool:
         """Return whether a template may use an attribute."""
         is_own = isinstance(obj, list) and not isinstance(obj, LiteralList)
         if is_own and attr in _LIST_METHODS:
@@ -106,7 +106,7 @@ class Sandbox(ImmutableSandboxedEnvironment):
         tree.set_environment(self)
         return tree
 
-    def call_binop(self, context: Context, operator: str, left: Any, right: Any) -> Any:  # noqa: ANN401
+    def call_binop(self, context: Context, operator: str, left: Any, right: Any) -> Any:
         """Subtract the cost of an operator from the budget, then apply it."""
         budget = BUDGET.get()
         if operator == "*":
@@ -120,7 +120,7 @@ class Sandbox(ImmutableSandboxedEnvironment):
             budget.spend(size(left) + size(right))
         return super().call_binop(context, operator, left, right)
 
-    def call(__self, __context: Context, __obj: Any, *args: Any, **kwargs: Any) -> Any:  # noqa: ANN401, N805, PYI063 - as jinja2 has it
+    def call(__self, __context: Context, __obj: Any, *args: Any, **kwargs: Any) -> Any:  # noqa: N805, PYI063 - as jinja2 has it
         """Subtract the cost of a call from the budget, then make the call."""
         budget = BUDGET.get()
         method = getattr(__obj, "__wrapped__", __obj)

@@ -328,7 +328,7 @@ def _declared(schema: dict[str, Any], name: str) -> object:
     return schema.get("additionalProperties")
 
 
-def _inner(node: Subschema, inner: Any) -> Subschema:  # noqa: ANN401 - a function
+def _inner(node: Subschema, inner: Any) -> Subschema:  # a function
     """Return the schema of inner values: all that are sure, and one of the others."""
     sure = {id(part.schema) for part in parts(node, is_sure=True)}
     always, choices = list[object](), list[object]()

@@ -404,7 +404,7 @@ _contexts_of_llamas: WeakKeyDictionary[Llama, Context] = WeakKeyDictionary()
 _llamas_lock = RLock()
 
 
-def as_context(value: Any) -> Host:  # noqa: ANN401 - of three kinds
+def as_context(value: Any) -> Host:
     """Return a host unchanged, or the context of a `llama_cpp.Llama`."""
     if isinstance(value, Host):
         return value

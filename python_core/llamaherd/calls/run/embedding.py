@@ -148,7 +148,7 @@ class Embeddings(Framed):
         vectors = self.vectors if dtype is None else self.vectors.astype(dtype)
         return vectors.copy() if copy else vectors
 
-    def to_pandas(self) -> Any:  # noqa: ANN401 - pandas is optional
+    def to_pandas(self) -> Any:  # pandas is optional
         """Return a data frame with a row per text and a column per number.
 
         If the texts were a pandas Series, the data frame has its index.
@@ -156,7 +156,7 @@ class Embeddings(Framed):
         Raises:
             ImportError: pandas is not installed.
         """
-        import pandas as pd  # noqa: PLC0415 - optional dependency
+        import pandas as pd  # optional dependency
 
         return pd.DataFrame(self.vectors, index=self.index_of_prompts)
 
@@ -288,7 +288,7 @@ class EmbedCall:
         return self._embeddings()
 
     def _compute(self) -> None:
-        import numpy as np  # noqa: PLC0415 - calls that generate do without it
+        import numpy as np  # calls that generate do without it
 
         shape = len(self._texts), self._n_embd()
         self._vectors = np.full(shape, np.nan, np.float32)
@@ -340,7 +340,7 @@ class EmbedCall:
             self._run_next(embedder, waiting)
             return
         # Not above: exit handlers, which use this module, cannot import it.
-        from concurrent.futures import ThreadPoolExecutor  # noqa: PLC0415
+        from concurrent.futures import ThreadPoolExecutor
 
         with ThreadPoolExecutor(embedder.n_at_once) as pool:
             threads = [

@@ -104,7 +104,7 @@ class Waitable(Protocol):
     """Work in a thread."""
 
     @property
-    def progress(self) -> Any:  # noqa: ANN401 - each kind of work has its own
+    def progress(self) -> Any:  # each kind of work has its own
         """Progress of the job."""
         ...
 
@@ -146,7 +146,7 @@ class Runnable(Protocol[_R_co]):
     """Work of a `Job`. Any thread may call the methods other than `run` at any time."""
 
     @property
-    def progress(self) -> Any:  # noqa: ANN401 - each kind of work has its own
+    def progress(self) -> Any:  # each kind of work has its own
         """Counts of finished units, a `JobProgress`."""
         ...
 
@@ -187,7 +187,7 @@ class Job(ProcessBound, Generic[_R]):
         self._worker = start_thread(self, self._run)
 
     @property
-    def progress(self) -> Any:  # noqa: ANN401 - each kind of work has its own
+    def progress(self) -> Any:  # each kind of work has its own
         """Counts of finished units; for a call that generates, a `Progress`."""
         return self._work.progress
 

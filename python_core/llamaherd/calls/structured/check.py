@@ -120,13 +120,13 @@ def _dependent(error: ValidationError) -> str:
     return _of_missing([], there, "required")
 
 
-def _of_missing(names: Any, there: Any, what: str) -> str:  # noqa: ANN401 - JSON
+def _of_missing(names: Any, there: Any, what: str) -> str:  # JSON
     missing = [name for name in names if name not in there]
     be = "property is" if len(missing) == 1 else "properties are"
     return f"the {be} missing, but {what}: {_json_texts(missing)}"
 
 
-def _json_texts(values: Any) -> str:  # noqa: ANN401 - JSON
+def _json_texts(values: Any) -> str:  # JSON
     return ", ".join(map(json_text, values))
 
 
@@ -199,7 +199,7 @@ def _check_references(root: object) -> None:
 
 def violation(text: str, value: object) -> str:
     """Return the position and reason of a violation of a schema; "" if there is none."""
-    from referencing.exceptions import Unresolvable  # noqa: PLC0415
+    from referencing.exceptions import Unresolvable
 
     try:
         with StepBudget(value):
@@ -229,9 +229,9 @@ def cut(reason: object) -> str:
 @lru_cache(maxsize=256)
 def _validator(text: str) -> Validator:
     """Return the cached validator of a schema, which never fetches references."""
-    from jsonschema import validators  # noqa: PLC0415 - slow to import
-    from jsonschema.exceptions import SchemaError as NoSchemaError  # noqa: PLC0415
-    from referencing.jsonschema import EMPTY_REGISTRY  # noqa: PLC0415
+    from jsonschema import validators  # slow to import
+    from jsonschema.exceptions import SchemaError as NoSchemaError
+    from referencing.jsonschema import EMPTY_REGISTRY
 
     schema = json.loads(text)
     kind = validators.Draft202012Validator

@@ -115,13 +115,13 @@ class _Closer:
             root = {**root, _COPIES: self._copies}
         return root
 
-    def value(self, schema: object, place: str | None = None) -> Any:  # noqa: ANN401 - JSON
+    def value(self, schema: object, place: str | None = None) -> Any:  # JSON
         """Return the closed schema of a value; in a copy, a reference to `place`."""
         if place is not None and isinstance(schema, dict):
             return {"$ref": place}
         return self._object(schema, _ALONE, None)
 
-    def _object(self, schema: object, around: _Around, place: str | None) -> Any:  # noqa: ANN401
+    def _object(self, schema: object, around: _Around, place: str | None) -> Any:
         """Return the closed schema of an object, or of a choice for an object."""
         if not isinstance(schema, dict) or not _may_be_object(schema):
             return self._copy(schema, {}, place)
@@ -155,7 +155,7 @@ class _Closer:
 
     def _copy(
         self, schema: object, inner: dict[int, _Around] | None, place: str | None
-    ) -> Any:  # noqa: ANN401
+    ) -> Any:
         """Return a schema with closed values; `inner` surrounds its choices, by id."""
         if not isinstance(schema, dict):
             return schema

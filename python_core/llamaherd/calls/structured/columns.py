@@ -75,7 +75,7 @@ class Column:
             return replace(self, fields=fields)
         return self
 
-    def hold(self, value: Any) -> Any:  # noqa: ANN401 - of JSON
+    def hold(self, value: Any) -> Any:  # of JSON
         """Convert a JSON value to the value of a cell; 1 and 1.0 are equal."""
         if self.kind in ("integer", "number"):
             return _number(self.kind, value)
@@ -115,7 +115,7 @@ def cells(
 ) -> list[Any]:
     """Convert values to cells; None and a problem where `convert` raises ValueError."""
 
-    def cell(i: int, value: Any) -> Any:  # noqa: ANN401 - of JSON
+    def cell(i: int, value: Any) -> Any:  # of JSON
         try:
             return convert(value)
         except ValueError as error:
@@ -125,7 +125,7 @@ def cells(
     return [cell(i, value) for i, value in enumerate(values)]
 
 
-def _number(kind: Kind, value: Any) -> Any:  # noqa: ANN401 - of JSON
+def _number(kind: Kind, value: Any) -> Any:  # of JSON
     if not isinstance(value, (int, float)):
         return value  # None, or a value that a validator converted from a number
     try:
@@ -351,7 +351,7 @@ def arrow_type(column: Column) -> pa.DataType:
     A vector has no fixed size in this type: before version 26, pyarrow cannot write or
     read a Parquet file with lists of a fixed size of which one is missing.
     """
-    import pyarrow as pa  # noqa: PLC0415 - optional
+    import pyarrow as pa  # optional
 
     if column.kind == "array" and column.items is not None:
         return pa.list_(arrow_type(column.items))
@@ -365,7 +365,7 @@ def arrow_type(column: Column) -> pa.DataType:
 
 def array(values: Sequence[Any], column: Column) -> pa.Array:
     """Return the cells of a column as an Arrow array; NaN is a missing number."""
-    import pyarrow as pa  # noqa: PLC0415 - optional
+    import pyarrow as pa  # optional
 
     if column.kind not in ("integer", "number", "boolean", "vector"):
         values = [_texts(column, value) for value in values]
@@ -377,7 +377,7 @@ def valid_text(text: str) -> str:
     return text.encode("utf-8", "replace").decode()
 
 
-def _texts(column: Column, value: Any) -> Any:  # noqa: ANN401 - of JSON
+def _texts(column: Column, value: Any) -> Any:  # of JSON
     """Convert values of "json" columns to text: keep texts, write others as JSON."""
     if value is None:
         return None

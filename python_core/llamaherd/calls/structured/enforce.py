@@ -307,7 +307,7 @@ def _check_object(schema: dict[str, Any], *, has_limits: bool) -> None:
                 raise _refused(key, number)
 
 
-def _is_value(number: Any) -> bool:  # noqa: ANN401 - a float or an integer
+def _is_value(number: Any) -> bool:  # a float or an integer
     """Return whether masks allow exactly the text of a number."""
     if abs(number) >= _TOO_LARGE:
         return False
@@ -318,7 +318,7 @@ def _is_value(number: Any) -> bool:  # noqa: ANN401 - a float or an integer
     return bool(decimal(float(number)) == number)
 
 
-def decimal(number: Any) -> float | Fraction:  # noqa: ANN401 - a float or an integer
+def decimal(number: Any) -> float | Fraction:  # a float or an integer
     """Return the decimal number with which JSON writes a float, or an integer itself."""
     is_written = isinstance(number, float) and math.isfinite(number)
     return Fraction(repr(number)) if is_written else number

@@ -96,9 +96,9 @@ def _count_visit(keyword_value: object, instance: object) -> None:
 # ---- the class of validators
 
 
-def with_own_keywords(kind: Any) -> Any:  # noqa: ANN401 - a class that jsonschema makes
+def with_own_keywords(kind: Any) -> Any:  # a class that jsonschema makes
     """Return a class of validators with the keywords of this file, and counted steps."""
-    from jsonschema import validators  # noqa: PLC0415 - slow to import
+    from jsonschema import validators  # slow to import
 
     keywords: dict[str, Keyword] = {
         **kind.VALIDATORS,
@@ -198,7 +198,7 @@ def _check_pattern(
 
 
 def _check_pattern_properties(
-    validator: Any,  # noqa: ANN401 - a class that jsonschema makes
+    validator: Any,  # a class that jsonschema makes
     patterns: dict[str, object],
     instance: object,
     _schema: object,
@@ -213,7 +213,7 @@ def _check_pattern_properties(
 
 
 def _check_additional_properties(
-    validator: Any,  # noqa: ANN401 - a class that jsonschema makes
+    validator: Any,  # a class that jsonschema makes
     inner: object,
     instance: object,
     schema: dict[str, Any],
@@ -247,8 +247,8 @@ def _finds(pattern: str, text: str) -> bool:
     return finds(pattern, text)
 
 
-def _violated(**more: object) -> Any:  # noqa: ANN401 - slow to import
+def _violated(**more: object) -> Any:  # slow to import
     """Return the violation of a keyword; jsonschema adds its fields, except `more`."""
-    from jsonschema.exceptions import ValidationError  # noqa: PLC0415
+    from jsonschema.exceptions import ValidationError
 
     return ValidationError("", **more)

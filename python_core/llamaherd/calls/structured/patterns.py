@@ -68,7 +68,7 @@ def n_steps(pattern: str, n_chars: int) -> float:
 
 
 @lru_cache(maxsize=1024)
-def _parsed(pattern: str) -> Any:  # noqa: ANN401 - the module's own classes
+def _parsed(pattern: str) -> Any:  # the module's own classes
     """Return the parse tree of `re`, a list of (name, arguments); None if invalid."""
     try:
         with warnings.catch_warnings():
@@ -160,7 +160,7 @@ _OF_DAY = re.compile(rf"[tT ]{_TIME}", re.ASCII)
 @lru_cache(maxsize=1)
 def format_checker() -> FormatChecker:
     """Return the checker of the formats that JSON Schema defines."""
-    from jsonschema import FormatChecker  # noqa: PLC0415 - slow to import
+    from jsonschema import FormatChecker  # slow to import
 
     checker = FormatChecker(formats=())
     checks: dict[str, Callable[[str], object]] = {
@@ -180,7 +180,7 @@ def format_checker() -> FormatChecker:
 @lru_cache(maxsize=1)
 def pattern_checker() -> FormatChecker:
     """Return the checker of the regular expressions that a schema contains."""
-    from jsonschema import FormatChecker  # noqa: PLC0415 - slow to import
+    from jsonschema import FormatChecker  # slow to import
 
     checker = FormatChecker(formats=())
     checker.checks("regex")(_of_text(is_pattern))

@@ -283,7 +283,7 @@ def quote_of(text: str, span: Span) -> Quoted:
     return Quoted(quote=text[span.start : span.end], start=span.start, end=span.end)
 
 
-def shifted(value: Any, offset: int) -> Any:  # noqa: ANN401 - JSON
+def shifted(value: Any, offset: int) -> Any:  # JSON
     """Add an offset to the positions in an answer about a part of a text."""
 
     def moved(quote: Quoted) -> Quoted:
@@ -293,12 +293,12 @@ def shifted(value: Any, offset: int) -> Any:  # noqa: ANN401 - JSON
     return _changed(value, moved)
 
 
-def counted_from_one(value: Any) -> Any:  # noqa: ANN401 - JSON
+def counted_from_one(value: Any) -> Any:  # JSON
     """Return an answer whose positions count from 1; `end` is the last character."""
     return _changed(value, lambda quote: {**quote, "start": quote["start"] + 1})
 
 
-def _changed(value: Any, change: Callable[[Quoted], Any]) -> Any:  # noqa: ANN401 - JSON
+def _changed(value: Any, change: Callable[[Quoted], Any]) -> Any:  # JSON
     if isinstance(value, Quoted):
         return change(value)
     if isinstance(value, dict):

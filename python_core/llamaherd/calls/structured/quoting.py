@@ -149,7 +149,7 @@ def grammar_of(root: Mapping[str, Any], text: str) -> str:
     return "\n".join(["%llguidance {}", f"start: {start}", *grammar.rules])
 
 
-def located(root: Mapping[str, Any], value: object, text: str) -> Any:  # noqa: ANN401
+def located(root: Mapping[str, Any], value: object, text: str) -> Any:
     """Return an answer in which each quote is an object with quote, start and end.
 
     A repeated quote gets the position of its next occurrence in the text, if any.
@@ -157,7 +157,7 @@ def located(root: Mapping[str, Any], value: object, text: str) -> Any:  # noqa: 
     known: dict[QuoteRule, Quotable] = {}
     last: dict[str, int] = {}  # position of each quote so far
 
-    def place(quote: str, rule: QuoteRule) -> Any:  # noqa: ANN401 - JSON
+    def place(quote: str, rule: QuoteRule) -> Any:  # JSON
         if rule not in known:
             known[rule] = Quotable(text, rule)
         after = last.get(quote, -1) + 1
@@ -172,10 +172,10 @@ def located(root: Mapping[str, Any], value: object, text: str) -> Any:  # noqa: 
 
 def mapped(
     root: Mapping[str, Any], value: object, change: Callable[[Any, QuoteRule], Any]
-) -> Any:  # noqa: ANN401 - JSON
+) -> Any:  # JSON
     """Return an answer with each quote replaced by `change(quote, rule)`."""
 
-    def walk(schema: object, part: Any) -> Any:  # noqa: ANN401 - JSON
+    def walk(schema: object, part: Any) -> Any:  # JSON
         schema = resolved(schema, root)
         if not isinstance(schema, dict) or part is None:
             return part
@@ -225,7 +225,7 @@ class _Grammar:
         write_sizes(every)
         return cls(copy, text, unenforced=take_limits(every))
 
-    def read(self, schema: Any, depth: int) -> str | None:  # noqa: ANN401 - JSON
+    def read(self, schema: Any, depth: int) -> str | None:  # JSON
         """Return the name of a schema's rule; None if no answer can follow the schema."""
         whole = schema
         schema = resolved(schema, self.root)
@@ -310,7 +310,7 @@ class _Grammar:
         some = f'"[" {item} {rest} "]"'
         return some if least else self._either([some, '"[]"'])
 
-    def _json(self, schema: Any) -> str:  # noqa: ANN401 - JSON
+    def _json(self, schema: Any) -> str:  # JSON
         text = json.dumps(self._with_parts(schema), ensure_ascii=False)
         if '"$ref"' in text:
             _check_references(json.loads(text))
@@ -320,7 +320,7 @@ class _Grammar:
 
     # ---- rules ----
 
-    def _with_parts(self, schema: Any) -> Any:  # noqa: ANN401 - JSON
+    def _with_parts(self, schema: Any) -> Any:  # JSON
         """Return a schema with the definitions that it may refer to."""
         if not isinstance(schema, dict):
             return schema

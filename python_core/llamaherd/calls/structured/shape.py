@@ -71,9 +71,9 @@ def _of_file(path: Path) -> str:
     return checked_schema(f"schema (the file {path})", text)
 
 
-def _of_type(source: Any) -> tuple[str, Callable[[str], object]]:  # noqa: ANN401
+def _of_type(source: Any) -> tuple[str, Callable[[str], object]]:
     try:
-        from pydantic import PydanticUserError, TypeAdapter  # noqa: PLC0415 - optional
+        from pydantic import PydanticUserError, TypeAdapter  # optional
     except ImportError:
         raise ArgumentTypeError(
             f"is the type {source!r}, which requires pydantic: pip install pydantic",

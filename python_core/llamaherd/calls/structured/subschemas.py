@@ -57,7 +57,7 @@ def inner_schemas(schema: dict[str, Any]) -> list[Any]:
     return schemas
 
 
-def referred(reference: object, root: object) -> Any:  # noqa: ANN401 - JSON
+def referred(reference: object, root: object) -> Any:  # JSON
     """Return the target of a reference within a schema; None if it is missing."""
     if not isinstance(reference, str) or not (reference + "/").startswith("#/"):
         return None
@@ -73,7 +73,7 @@ def referred(reference: object, root: object) -> Any:  # noqa: ANN401 - JSON
     return target
 
 
-def resolved(schema: object, root: object) -> Any:  # noqa: ANN401 - JSON
+def resolved(schema: object, root: object) -> Any:  # JSON
     """Return a schema, or the target of its reference; None if the target is missing."""
     for _ in range(_MOST_REFERENCES):
         if not isinstance(schema, dict) or "$ref" not in schema:
@@ -253,7 +253,7 @@ _IDENTITY = ("$schema", "$id", "$anchor", "$dynamicAnchor", "$recursiveAnchor")
 _BESIDE_REFERENCES = frozenset({"$ref", "$defs", "definitions", "title", "description"})
 
 
-def standalone(schema: Any, start: str = "#") -> Any:  # noqa: ANN401 - JSON
+def standalone(schema: Any, start: str = "#") -> Any:  # JSON
     """Return a schema that keeps its meaning at a place in another schema.
 
     The result is of draft 2020-12, and its references are paths from the root of the
@@ -288,9 +288,9 @@ def _with_targets(
     root: dict[str, Any], dialect: str
 ) -> Iterator[tuple[dict[str, Any], Any]]:
     """Yield all subschemas, each once, with the target of its reference or None."""
-    from referencing import Registry  # noqa: PLC0415 - slow to import
-    from referencing.exceptions import Unresolvable  # noqa: PLC0415
-    from referencing.jsonschema import (  # noqa: PLC0415
+    from referencing import Registry  # slow to import
+    from referencing.exceptions import Unresolvable
+    from referencing.jsonschema import (
         DRAFT202012,
         UnknownDialect,
         specification_with,

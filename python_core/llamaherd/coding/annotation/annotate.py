@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 
 @takes(AnnotateOptions, CodingSettings)
 def annotate(
-    frame: Any,  # noqa: ANN401 - a data frame of any kind
+    frame: Any,  # a data frame of any kind
     text: str,
     codebook: Codebook,
     context: Host | Llama,
@@ -110,7 +110,7 @@ def annotate(
 
 
 def annotate_quietly(
-    frame: Any,  # noqa: ANN401 - a data frame of any kind
+    frame: Any,  # a data frame of any kind
     text: str,
     codebook: Codebook,
     context: Host | Llama,
@@ -130,7 +130,7 @@ def annotate_quietly(
 
 @takes(AnnotateOptions, CodingSettings)
 def start_annotate(
-    frame: Any,  # noqa: ANN401 - a data frame of any kind
+    frame: Any,  # a data frame of any kind
     text: str,
     codebook: Codebook,
     context: Host | Llama,

@@ -76,7 +76,7 @@ class AnswerType:
         """Check the label of an example; `type_fields` is what `checked` returns."""
         return _known_label(name, value, tuple(type_fields["labels"]))
 
-    def check_example(self, name: Argument, text: str, label: Any) -> None:  # noqa: ANN401
+    def check_example(self, name: Argument, text: str, label: Any) -> None:
         """Check that the label of an example fits its text."""
 
     def written(self, type_fields: Mapping[str, Any]) -> str:
@@ -220,7 +220,7 @@ class _Spans(AnswerType):
             checked.append({"quote": quote, "label": label})
         return {SPANS: checked}
 
-    def check_example(self, name: Argument, text: str, label: Any) -> None:  # noqa: ANN401
+    def check_example(self, name: Argument, text: str, label: Any) -> None:
         for i, passage in enumerate(label[SPANS]):
             if passage["quote"] not in text:
                 raise ArgumentError(

@@ -235,7 +235,7 @@ def answers_of_split(
     return combined
 
 
-def _mean(rows: Floats) -> Any:  # noqa: ANN401 - float64[k], or a number
+def _mean(rows: Floats) -> Any:  # float64[k], or a number
     return rows.mean(axis=0)
 
 
@@ -260,7 +260,7 @@ def _shares(rows: Floats) -> Floats:
     return np.asarray(votes)
 
 
-def _most_frequent(values: Sequence[Any]) -> Any:  # noqa: ANN401 - labels or fields
+def _most_frequent(values: Sequence[Any]) -> Any:  # labels or fields
     """Return the most frequent value; if several are tied, the first of them."""
     keys = [json.dumps(value, sort_keys=True) for value in values]
     return values[keys.index(max(keys, key=keys.count))]
@@ -293,7 +293,7 @@ def answers_of_rows(answers: Answers, rows: Ints, texts: Sequence[str | None]) -
     `rows` is int64[n], the index of the text of each row, -1 for rows without a text.
     """
 
-    def of(values: Any) -> Any:  # noqa: ANN401 - of any field
+    def of(values: Any) -> Any:
         if isinstance(values, np.ndarray):
             padded = np.concatenate([values, np.full((1, *values.shape[1:]), np.nan)])
             return padded[rows]  # index -1 selects the last row

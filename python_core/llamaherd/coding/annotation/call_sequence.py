@@ -158,7 +158,7 @@ class CallSequence:
             job.cancel()
         return job
 
-    def results(self, job: Job[Any]) -> Any:  # noqa: ANN401 - of calls of all kinds
+    def results(self, job: Job[Any]) -> Any:  # of calls of all kinds
         """Wait for the running call; after an error return its finished results."""
         try:
             results = job.outcome()

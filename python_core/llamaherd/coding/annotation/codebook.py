@@ -356,7 +356,7 @@ def shown_label(label: object) -> str:
     return json.dumps(label, ensure_ascii=False)
 
 
-def _schema_lines(schema: Any) -> list[str]:  # noqa: ANN401 - JSON
+def _schema_lines(schema: Any) -> list[str]:  # JSON
     properties = schema.get("properties") if isinstance(schema, dict) else None
     if not isinstance(properties, dict):
         return ["  any JSON"]

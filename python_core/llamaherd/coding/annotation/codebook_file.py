@@ -196,7 +196,7 @@ def _pairs(
     return list(seen.items())
 
 
-def _value(node: yaml.Node, path: Place, lines: _Lines, *, typed: bool = False) -> Any:  # noqa: ANN401
+def _value(node: yaml.Node, path: Place, lines: _Lines, *, typed: bool = False) -> Any:
     """Convert a node to texts, or with `typed` to JSON; record the lines of fields."""
     lines.setdefault(path, node.start_mark.line + 1)
     if isinstance(node, yaml.SequenceNode):
@@ -222,7 +222,7 @@ def _value(node: yaml.Node, path: Place, lines: _Lines, *, typed: bool = False) 
     return None if is_empty else node.value
 
 
-def _typed(node: yaml.Node) -> Any:  # noqa: ANN401 - JSON
+def _typed(node: yaml.Node) -> Any:  # JSON
     """Convert a scalar of YAML to a JSON type."""
     loader = yaml.SafeLoader("")
     try:
@@ -385,7 +385,7 @@ def _core(codebook: Codebook) -> tuple[object, ...]:
     return codebook.type, codebook.question, tuple(codebook.definitions.items())
 
 
-def _replaced(value: Any, target: str) -> Any:  # noqa: ANN401 - JSON
+def _replaced(value: Any, target: str) -> Any:  # JSON
     """Replace the placeholder "{target}" in all texts of a JSON value."""
     if isinstance(value, dict):
         return {key: _replaced(item, target) for key, item in value.items()}

@@ -68,11 +68,11 @@ class Coded:
     def of_record(
         cls,
         run: dict[str, Any],
-        frame: Any,  # noqa: ANN401 - a data frame of any kind
+        frame: Any,  # a data frame of any kind
         text: str,
         *,
         labels: Sequence[str | None] = (),
-        probs: Any = None,  # noqa: ANN401 - float[n, k], or rows of numbers
+        probs: Any = None,  # float[n, k], or rows of numbers
         errors: Sequence[str | None] | None = None,
         names: Sequence[str] | None = None,
         columns: Mapping[str, str] | None = None,
@@ -202,11 +202,11 @@ class Coded:
             errors=[self.errors[i] for i in indices],
         )
 
-    def head(self, n: int = 5) -> Any:  # noqa: ANN401 - of the caller's kind
+    def head(self, n: int = 5) -> Any:  # of the caller's kind
         """Return the first n rows of the data frame."""
         return self[: checks.integer("n", n, 0)].frame
 
-    def to_frame(self) -> Any:  # noqa: ANN401 - of the caller's kind
+    def to_frame(self) -> Any:  # of the caller's kind
         """Return the data frame."""
         return self.frame
 
@@ -231,7 +231,7 @@ class Coded:
             lines.append(f"Note: {error}")
         return "\n".join([*lines, *printed_notes(self.notes)])
 
-    def spans(self, id: str | None = None) -> Any:  # noqa: A002, ANN401 - of the caller's kind
+    def spans(self, id: str | None = None) -> Any:  # noqa: A002 - of the caller's kind
         """Return all passages as a long table: one row per passage, in the texts' order.
 
         Args:

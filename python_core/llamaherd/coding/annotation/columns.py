@@ -89,7 +89,7 @@ class CodedRows:
         assert self.probs is not None  # noqa: S101 - asked only for probabilities
         return as_results(self.probs, self._codebook.names)
 
-    def label_column(self) -> Any:  # noqa: ANN401 - see `label_column`
+    def label_column(self) -> Any:  # see `label_column`
         """Return the values of the column of labels."""
         return label_column(self.labels, self._codebook)
 
@@ -317,7 +317,7 @@ def values_of(names: Sequence[str]) -> Floats:
     return np.array(numbers, dtype=np.float64)
 
 
-def label_column(labels: list[str | None], codebook: Codebook) -> Any:  # noqa: ANN401
+def label_column(labels: list[str | None], codebook: Codebook) -> Any:
     """Return labels as values of their column: numbers, categories or joined texts."""
     if codebook.kind.is_several:
         return labels

@@ -47,7 +47,7 @@ class HeadStep(Step):
     def __init__(
         self,
         calls: CallSequence,
-        embedder: Any,  # noqa: ANN401 - of three kinds
+        embedder: Any,
         first: ModelStep,
         work: CodingWork,
         *,
@@ -161,7 +161,7 @@ class HeadStep(Step):
             "agreement_sure": fields_of(head.agreement(least)),
         }
 
-    def _vectors(self, texts: Sequence[str]) -> Any:  # noqa: ANN401 - float32[n, d] or None
+    def _vectors(self, texts: Sequence[str]) -> Any:  # float32[n, d] or None
         """Return embeddings, float32[n, d]; None if cancelled."""
         self._job = EmbedJob(prepare_embed(self._embedder, texts, {"truncate": True}))
         if self._calls.is_over:
@@ -227,7 +227,7 @@ class HeadStep(Step):
             self._calls.warn(f"{name} could not be stored in {journal.path}: {error}")
 
 
-def model_of(embedder: Any) -> Model:  # noqa: ANN401 - of three kinds
+def model_of(embedder: Any) -> Model:
     """Return the model of an embedder."""
     if isinstance(embedder, Model):
         return embedder

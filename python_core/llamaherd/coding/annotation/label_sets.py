@@ -21,7 +21,7 @@ BETWEEN = JOINED.strip()  # label names cannot contain it
 _NONE = ("none", "(none)")
 
 
-def has_several(coded: Any, gold: Any) -> bool:  # noqa: ANN401 - of many kinds
+def has_several(coded: Any, gold: Any) -> bool:
     """Return True if the codebook or the sample allows several labels per text."""
     codebook, design = getattr(coded, "codebook", None), getattr(gold, "design", None)
     of_coded = None if codebook is None else codebook.kind.is_several
@@ -38,7 +38,7 @@ def has_several(coded: Any, gold: Any) -> bool:  # noqa: ANN401 - of many kinds
     return bool(of_coded or of_gold)
 
 
-def scale_of(coded: Any, gold: Any, label: str | None = None) -> Scale:  # noqa: ANN401 - of many kinds
+def scale_of(coded: Any, gold: Any, label: str | None = None) -> Scale:
     """Return the scale of labels, as given by the codebook, the sample or the column."""
     codebook = getattr(coded, "codebook", None)
     design = getattr(gold, "design", None) or {}

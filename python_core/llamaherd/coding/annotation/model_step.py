@@ -159,7 +159,7 @@ class ModelStep(Step):
             store = partial(self._store, start, parts)
             yield CallBlock(self._labelling(sent), len(parts) * self.n_a_text, store)
 
-    def _store(self, start: int, parts: Sequence[Sequence[Part]], results: Any) -> None:  # noqa: ANN401 - of calls of both kinds
+    def _store(self, start: int, parts: Sequence[Sequence[Part]], results: Any) -> None:
         answers = self._answers_of(results, parts)
         self.put(start, answers)
         if self._work.settings.on_error == "return":
@@ -245,7 +245,7 @@ class ModelStep(Step):
 
     def _answers_of(
         self,
-        results: Any,  # noqa: ANN401 - of calls of both kinds
+        results: Any,  # of calls of both kinds
         parts: Sequence[Sequence[Part]],
     ) -> Answers:
         """Convert the results of a call to answers per text, from the parts of each."""

@@ -288,7 +288,7 @@ def _remedy(codebook: Codebook, settings: Mapping[str, Any], is_same: bool) -> s
     )
 
 
-def plain(value: Any) -> Any:  # noqa: ANN401 - anything
+def plain(value: Any) -> Any:
     """Convert a value to JSON types, with None for NaN."""
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         return {f.name: plain(getattr(value, f.name)) for f in dataclasses.fields(value)}

@@ -18,11 +18,11 @@ COLUMNS = ("label", "quote", "start", "end")
 
 
 def long_table(
-    frame: Any,  # noqa: ANN401 - a data frame of any kind
+    frame: Any,  # a data frame of any kind
     name: str,
     ids: Sequence[object],
     spans: Sequence[Mapping[str, Any]],
-) -> Any:  # noqa: ANN401 - of the same kind
+) -> Any:  # of the same kind
     """Return a data frame of passages, one row per passage."""
     if name in COLUMNS:
         raise ArgumentError(

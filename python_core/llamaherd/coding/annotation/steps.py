@@ -148,7 +148,7 @@ class StepModels:
     embeddings: Any
     larger: Any
 
-    def opened_embeddings(self, stack: ExitStack) -> Any:  # noqa: ANN401 - a model, context or Llama
+    def opened_embeddings(self, stack: ExitStack) -> Any:  # a model, context or Llama
         """Return the model for embeddings, loaded if it was given as a path."""
         if not isinstance(self.embeddings, (str, os.PathLike)):
             return self.embeddings

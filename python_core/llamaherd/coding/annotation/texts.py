@@ -222,7 +222,7 @@ def check_source(name: Name, result: object, of: Source, *, any_order: bool) -> 
     )
 
 
-def comparable_text(value: Any) -> str | None:  # noqa: ANN401 - whatever a cell holds
+def comparable_text(value: Any) -> str | None:
     """Normalize a text or id: 1 and 1.0 are equal, and accents in NFC and NFD."""
     if value is None or value != value:  # noqa: PLR0124 - NaN
         return None

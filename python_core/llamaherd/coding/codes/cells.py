@@ -43,7 +43,7 @@ def is_nothing(text: str) -> bool:
     return form_of(text) in _NOTHING
 
 
-def plain(value: Any, argument: Name = "codes") -> Any:  # noqa: ANN401, PLR0911 - of any type
+def plain(value: Any, argument: Name = "codes") -> Any:  # noqa: PLR0911 - of any type
     """Return a code as None, bool, int, float, or a str in Unicode form NFC.
 
     Whole numbers become int, dates ISO texts, Enum members their values; tuples stay.
@@ -70,7 +70,7 @@ def plain(value: Any, argument: Name = "codes") -> Any:  # noqa: ANN401, PLR0911
     return value if isinstance(value, (tuple, frozenset)) else str(value)
 
 
-def text_of(value: Any) -> str | None:  # noqa: ANN401 - of any type
+def text_of(value: Any) -> str | None:
     """Return a code as text: "1" for 1 and 1.0; None for a missing code."""
     code = plain(value)
     return None if code is None else str(code)
@@ -106,7 +106,7 @@ def form_of(text: str) -> str:
     return form
 
 
-def _iso(value: Any) -> str:  # noqa: ANN401 - of datetime or numpy
+def _iso(value: Any) -> str:  # of datetime or numpy
     if isinstance(value, np.datetime64):
         value = value.astype("datetime64[us]").item()
     if isinstance(value, datetime) and value.time() == time() and value.tzinfo is None:
@@ -114,7 +114,7 @@ def _iso(value: Any) -> str:  # noqa: ANN401 - of datetime or numpy
     return str(value.isoformat())
 
 
-def _number(value: Any) -> int | float:  # noqa: ANN401 - of any type
+def _number(value: Any) -> int | float:
     if isinstance(value, Integral):
         return int(value)
     if isinstance(value, Decimal):

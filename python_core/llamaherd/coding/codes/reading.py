@@ -137,7 +137,7 @@ def _is_number(value: object) -> bool:
 
 
 def _parts(
-    code: Any,  # noqa: ANN401 - of any type
+    code: Any,
     known: set[str],
     between: str,
     none: Sequence[str],
@@ -160,7 +160,7 @@ def _parts(
 
 
 def _keyed(
-    cell: Any,  # noqa: ANN401 - of any type
+    cell: Any,
     known: dict[str, Any],
     numbers: dict[str, str],
 ) -> tuple[str, Any]:
@@ -215,7 +215,7 @@ def _settle_truth(cells: list[list[Any]], known: dict[str, Any]) -> None:
                 column[i] = other if are_01 else _worded(words, word, other)
 
 
-def _worded(words: dict[str, str], word: str, other: Any) -> Any:  # noqa: ANN401
+def _worded(words: dict[str, str], word: str, other: Any) -> Any:
     """Return a word in the case (upper or lower) of `words`; `other` without words."""
     if word in words or not words:
         return words.get(word, other)

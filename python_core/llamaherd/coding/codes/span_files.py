@@ -67,7 +67,7 @@ def marked_texts(
         raise _wrong(path, "it is not in the expected format") from None
 
 
-def _parsed(text: str, path: Path, line: int | None = None) -> Any:  # noqa: ANN401 - JSON
+def _parsed(text: str, path: Path, line: int | None = None) -> Any:  # JSON
     try:
         return read_json(text)
     except DuplicateKeyError as error:
@@ -102,7 +102,7 @@ def _marked_text(
 # ---- JSON lines and doccano ------------------------------------------------------------
 
 
-def _of_row(row: Any, path: Path, line: int, form: Format, text: str) -> MarkedText:  # noqa: ANN401 - JSON
+def _of_row(row: Any, path: Path, line: int, form: Format, text: str) -> MarkedText:
     if not isinstance(row, Mapping) or not isinstance(row.get(text), str):
         raise _wrong(path, f"there is no text in the field {text!r}", line)
     passages = row.get(_SPANS)
@@ -146,7 +146,7 @@ def _of_doccano(row: Mapping[str, Any]) -> list[dict[str, Any]] | None:
 # ---- Label Studio ----------------------------------------------------------------------
 
 
-def _label_studio(tasks: Any, path: Path) -> Iterator[MarkedText]:  # noqa: ANN401 - JSON
+def _label_studio(tasks: Any, path: Path) -> Iterator[MarkedText]:  # JSON
     for i, task in enumerate(tasks):
         key = str(task.get("id", i))
         if "annotations" not in task:  # JSON-MIN: each entry is one annotator's task

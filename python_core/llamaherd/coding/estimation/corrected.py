@@ -32,7 +32,7 @@ COLUMN = "corrected"
 
 @one_warning()
 def corrected(
-    coded: Any,  # noqa: ANN401 - Coded, a data frame, or labels
+    coded: Any,  # Coded, a data frame, or labels
     gold: GoldSample | str | Sequence[Any],
     outcome: Outcome | None = None,
     *,
@@ -41,7 +41,7 @@ def corrected(
     prob: str | Sequence[float] | None = None,
     several: bool | None = None,
     predictions: Predictions | None = None,
-) -> Any:  # noqa: ANN401 - a data frame of the kind of `coded`
+) -> Any:  # a data frame of the kind of `coded`
     """Return the data with a column of corrected outcomes, for other packages.
 
     The corrected outcome of a text is its prediction + (code - prediction) / inclusion
@@ -111,7 +111,7 @@ def _numbers(
 
 @one_warning()
 def replicate_weights(
-    coded: Any,  # noqa: ANN401 - Coded, a data frame, or labels
+    coded: Any,  # Coded, a data frame, or labels
     gold: GoldSample | str | Sequence[Any],
     outcome: Outcome | None = None,
     *,

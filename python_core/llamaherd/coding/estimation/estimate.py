@@ -196,7 +196,7 @@ def check_model(formula: object, *, by: object, model: object) -> None:
 )
 @one_warning()
 def estimate(  # noqa: PLR0917 - as in R
-    coded: Any,  # noqa: ANN401 - Coded, a data frame, or labels
+    coded: Any,  # Coded, a data frame, or labels
     gold: GoldSample | str | Sequence[Any],
     formula: str | None = None,
     outcome: Outcome | None = None,

@@ -259,13 +259,13 @@ class Estimates:
         content: dict[str, Any] = plain({"title": title, "rows": self.rows, **fields})
         return content
 
-    def to_pandas(self) -> Any:  # noqa: ANN401 - pandas is optional
+    def to_pandas(self) -> Any:  # pandas is optional
         """Return a data frame with a row for each quantity and method.
 
         Raises:
             ImportError: pandas is not installed.
         """
-        import pandas as pd  # noqa: PLC0415 - optional
+        import pandas as pd  # optional
 
         columns = ["outcome", "term", "group", "method", "estimate", "std_error"]
         columns += ["low", "high", "lam"]

@@ -302,11 +302,11 @@ def _named_in(expression: str) -> set[str]:
     return {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
 
 
-def formulaic_module() -> Any:  # noqa: ANN401 - it is optional
+def formulaic_module() -> Any:  # it is optional
     """Import formulaic."""
     try:
-        import formulaic  # noqa: PLC0415 - optional
-        import formulaic.errors  # noqa: PLC0415
+        import formulaic  # optional
+        import formulaic.errors
     except ImportError as error:
         raise ImportError(
             f"formulas need the package formulaic: {phrases.install_command('research')}"
@@ -363,9 +363,9 @@ def is_numeric(texts: Population) -> bool:
     return bool(there) and all(isinstance(v, (Real, np.bool_)) for v in there)
 
 
-def recoded(texts: Population, rows: Ints, coded: Ints, gold: Codes) -> Any:  # noqa: ANN401 - of pandas
+def recoded(texts: Population, rows: Ints, coded: Ints, gold: Codes) -> Any:  # of pandas
     """Return labels of rows, and a copy in which codes replace labels of coded texts."""
-    import pandas as pd  # noqa: PLC0415 - formulaic has it
+    import pandas as pd  # formulaic has it
 
     labels = [texts.labels[i] for i in rows]
     mixed = list(labels)
@@ -385,9 +385,9 @@ def recoded(texts: Population, rows: Ints, coded: Ints, gold: Codes) -> Any:  # 
     )
 
 
-def constant_column(column: Any, name: str) -> Any:  # noqa: ANN401 - of pandas
+def constant_column(column: Any, name: str) -> Any:  # of pandas
     """Return a copy of a column of labels in which all texts have the same label."""
-    import pandas as pd  # noqa: PLC0415 - formulaic has it
+    import pandas as pd  # formulaic has it
 
     if not hasattr(column, "cat"):
         return [_as_number(name)] * len(column)
@@ -398,9 +398,9 @@ def constant_column(column: Any, name: str) -> Any:  # noqa: ANN401 - of pandas
     )
 
 
-def used_columns(frame: object, names: Sequence[str], rows: Ints, used: Ints) -> Any:  # noqa: ANN401 - of pandas
+def used_columns(frame: object, names: Sequence[str], rows: Ints, used: Ints) -> Any:
     """Return the columns of a formula, without categories that no used row has."""
-    import pandas as pd  # noqa: PLC0415 - formulaic has it
+    import pandas as pd  # formulaic has it
 
     there = [name for name in names if name in frames.names(frame)]
     if isinstance(frame, pd.DataFrame):

@@ -45,11 +45,11 @@ FEATURES: tuple[Feature, ...] = ("probs", "embeddings")
 
 
 def recalibrate(
-    coded: Any,  # noqa: ANN401 - Coded, or a data frame
+    coded: Any,  # Coded, or a data frame
     gold: GoldSample | str | Sequence[Any],
     features: Sequence[Feature] = ("probs",),
     *,
-    embeddings: Any = None,  # noqa: ANN401 - a model, or float[n, d]
+    embeddings: Any = None,  # a model, or float[n, d]
     n_folds: int = 5,
     seed: int = 0,
     label: str | None = None,

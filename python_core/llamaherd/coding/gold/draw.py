@@ -63,7 +63,7 @@ _USES: dict[str, tuple[object, tuple[str, ...]]] = {
 
 @one_warning()
 def gold_sample(
-    data: Any,  # noqa: ANN401 - Coded, or a data frame of any kind
+    data: Any,  # Coded, or a data frame of any kind
     n: int,
     by: str | Sequence[str] | None = None,
     prob: str | Sequence[float] | None = None,

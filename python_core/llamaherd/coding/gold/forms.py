@@ -305,7 +305,7 @@ def _checked(
 _FORMAT = 1
 
 
-def json_of(sample: Any) -> str:  # noqa: ANN401 - a GoldSample, which imports this file
+def json_of(sample: Any) -> str:  # a GoldSample, which imports this file
     """Return JSON of the fields of a sample; floats are exact."""
     known = {name: _stored(getattr(sample, name)) for name in _READERS}
     stored = {
@@ -374,7 +374,7 @@ def _is_whole(sample: Mapping[str, Any]) -> bool:
     )
 
 
-def _stored(value: Any) -> Any:  # noqa: ANN401 - of any field
+def _stored(value: Any) -> Any:
     """Return a value as JSON types; fields of dataclasses that are None are left out."""
     if isinstance(value, np.ndarray):
         return value.tolist()

@@ -402,7 +402,7 @@ def in_parts(gold: GoldSample, parts: Sequence[str]) -> GoldSample:
     )
 
 
-def open_parts(gold: Any) -> Any:  # noqa: ANN401 - GoldSample, or what is like it
+def open_parts(gold: Any) -> Any:  # GoldSample, or what is like it
     """Return a sample without the texts of "evaluate", if these are still locked."""
     design = getattr(gold, "design", None) or {}
     record = design.get(SPLIT)

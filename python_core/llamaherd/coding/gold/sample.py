@@ -247,7 +247,7 @@ class GoldSample:
 
     def with_codes(
         self,
-        codes: Any,  # noqa: ANN401 - a data frame of any kind, a mapping, a sequence
+        codes: Any,  # a data frame of any kind, a mapping, a sequence
         coder: str = "code",
     ) -> GoldSample:
         """Return the sample with the codes of one coder, or of several coders by name.
@@ -372,7 +372,7 @@ class GoldSample:
         """
         return none_of(self.names) if self.several and code == "" else code
 
-    def to_pandas(self) -> Any:  # noqa: ANN401 - pandas is optional
+    def to_pandas(self) -> Any:  # pandas is optional
         """Return a data frame: row, id, text, model_label, inclusion_prob, codes.
 
         If texts may have several labels, "none" (or "(none)", if a label is called
@@ -383,7 +383,7 @@ class GoldSample:
         Raises:
             ImportError: pandas is not installed.
         """
-        import pandas as pd  # noqa: PLC0415 - optional
+        import pandas as pd  # optional
 
         texts = {"row": self.rows, "id": self.ids, "text": self.texts}
         codes = [list(map(self.word_of, column)) for column in self.codes]

@@ -32,7 +32,7 @@ _ROUNDED = 1e-6  # tolerance for probabilities that spreadsheets rounded
 
 @one_warning()
 def read_gold(
-    path: Any,  # noqa: ANN401 - of one file, of several, or a data frame of any kind
+    path: Any,  # of one file, of several, or a data frame of any kind
     sample: GoldSample | None = None,
     *,
     coders: Sequence[str] | None = None,

@@ -57,13 +57,13 @@ class ComparisonAgreement:
             for name, measure in self.measures.items()
         ]
 
-    def to_pandas(self) -> Any:  # noqa: ANN401 - pandas is optional
+    def to_pandas(self) -> Any:  # pandas is optional
         """Return a data frame with a row for each measure.
 
         Raises:
             ImportError: pandas is not installed.
         """
-        import pandas as pd  # noqa: PLC0415 - optional
+        import pandas as pd  # optional
 
         return pd.DataFrame(self.to_dicts())
 
@@ -84,7 +84,7 @@ class ComparisonAgreement:
 
 def pair_agreement(
     comparison: PairComparison,
-    pairs: Any = None,  # noqa: ANN401 - a data frame of any kind, or rows
+    pairs: Any = None,  # a data frame of any kind, or rows
     known: Mapping[str, float] | Sequence[float] | None = None,
     *,
     level: float = LEVEL,

@@ -138,23 +138,23 @@ class PairComparison:
             for pair in self.pairs
         ]
 
-    def to_pandas(self) -> Any:  # noqa: ANN401 - pandas is optional
+    def to_pandas(self) -> Any:  # pandas is optional
         """Return a data frame with a row for each text.
 
         Raises:
             ImportError: pandas is not installed.
         """
-        import pandas as pd  # noqa: PLC0415 - optional
+        import pandas as pd  # optional
 
         return pd.DataFrame(self.to_dicts(), columns=list(STRENGTH_COLUMNS))
 
-    def pairs_to_pandas(self) -> Any:  # noqa: ANN401 - pandas is optional
+    def pairs_to_pandas(self) -> Any:  # pandas is optional
         """Return a data frame with a row for each pair.
 
         Raises:
             ImportError: pandas is not installed.
         """
-        import pandas as pd  # noqa: PLC0415 - optional
+        import pandas as pd  # optional
 
         return pd.DataFrame(self.pair_dicts(), columns=list(PAIR_COLUMNS))
 

@@ -168,12 +168,12 @@ def interval(level: float | None) -> str:
     return "interval" if level is None else f"{100 * level:g}% interval"
 
 
-def number(value: Any) -> float:  # noqa: ANN401 - JSON
+def number(value: Any) -> float:  # JSON
     """Convert a JSON number to a float, null to NaN."""
     return math.nan if value is None else float(value)
 
 
-def numbers(values: Any) -> list[float]:  # noqa: ANN401 - JSON or arrays
+def numbers(values: Any) -> list[float]:  # JSON or arrays
     """Convert JSON numbers to floats."""
     return [number(value) for value in values]
 

@@ -71,7 +71,7 @@ def draw(plot: Plot, ax: Axes | None = None) -> Axes:
         return ax
     _resolve_backend()
     with _style():
-        import matplotlib.pyplot as plt  # noqa: PLC0415 - optional
+        import matplotlib.pyplot as plt  # optional
 
         fitted = fitting.fit(plot)
         size = (fitted.width, fitted.height)
@@ -98,7 +98,7 @@ def png_of(plot: Plot) -> bytes:
 
 def _file_of(plot: Plot, kind: str, metadata: dict[str, None]) -> bytes:
     with _style():
-        from matplotlib.figure import Figure  # noqa: PLC0415 - optional
+        from matplotlib.figure import Figure  # optional
 
         fitted = fitting.fit(plot)
         size = (fitted.width, fitted.height)
@@ -115,7 +115,7 @@ def _resolve_backend() -> None:
     `_style` would undo this at its end, and no later figure would be shown.
     """
     try:
-        import matplotlib.pyplot as plt  # noqa: PLC0415 - optional
+        import matplotlib.pyplot as plt  # optional
     except ImportError as error:
         raise ImportError(MISSING) from error
     plt.draw_if_interactive()  # type: ignore[no-untyped-call] # it needs the backend
@@ -125,8 +125,8 @@ def _resolve_backend() -> None:
 def _style() -> Iterator[None]:
     """Context manager that applies the style of all drawings."""
     try:
-        import matplotlib as mpl  # noqa: PLC0415 - optional
-        from matplotlib.font_manager import get_font_names  # noqa: PLC0415 - optional
+        import matplotlib as mpl  # optional
+        from matplotlib.font_manager import get_font_names  # optional
     except ImportError as error:
         raise ImportError(MISSING) from error
     there = set(get_font_names())
@@ -166,7 +166,7 @@ def _draw_in(plot: Plot, ax: Axes, fitted: FittedTexts, figure: Figure | None) -
 
 
 def _set_axes(ax: Axes, plot: Plot, fitted: FittedTexts) -> None:
-    from matplotlib.ticker import MaxNLocator  # noqa: PLC0415 - optional
+    from matplotlib.ticker import MaxNLocator  # optional
 
     if plot.x.limits is not None:
         ax.set_xlim(plot.x.limits)
@@ -198,7 +198,7 @@ def _name_rows(ax: Axes, fitted: FittedTexts) -> None:
 
 def _draw_panels(plot: Plot, ax: Axes, fitted: FittedTexts) -> None:
     """Draw small axes within large axes; the large axes have only title and labels."""
-    from matplotlib.ticker import MaxNLocator  # noqa: PLC0415 - optional
+    from matplotlib.ticker import MaxNLocator  # optional
 
     ax.spines[:].set_visible(False)
     ax.set_xticks([])
@@ -293,7 +293,7 @@ def _draw_points(ax: Axes, mark: Points, series: Series, panel: int | None) -> N
 
 def _draw_rects(ax: Axes, mark: Rects, series: Series) -> None:
     """Draw rectangles as one collection of shapes: a page may not load images."""
-    from matplotlib.collections import PolyCollection  # noqa: PLC0415 - optional
+    from matplotlib.collections import PolyCollection  # optional
 
     x, x_end, y, y_end = (
         np.array(ends, dtype=float) for ends in (mark.x, mark.x_end, mark.y, mark.y_end)
@@ -337,8 +337,8 @@ def _draw_legend(
     series: Series, ax: Axes, fitted: FittedTexts, figure: Figure | None
 ) -> None:
     """Draw the legend; in a figure of this package it is below the plot."""
-    from matplotlib.lines import Line2D  # noqa: PLC0415 - optional
-    from matplotlib.patches import Patch  # noqa: PLC0415 - optional
+    from matplotlib.lines import Line2D  # optional
+    from matplotlib.patches import Patch  # optional
 
     handles: list[Any] = []
     for i in range(len(fitted.legend)):

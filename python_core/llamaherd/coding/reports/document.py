@@ -44,8 +44,8 @@ MISSING = (
 def document_of(contents: Contents) -> bytes:
     """Return the bytes of a .docx file with the report."""
     try:
-        import docx  # noqa: PLC0415 - optional
-        from docx.shared import Inches  # noqa: PLC0415 - optional
+        import docx  # optional
+        from docx.shared import Inches  # optional
     except ImportError as error:
         raise ImportError(MISSING) from error
     document = docx.Document()
@@ -84,7 +84,7 @@ def document_of(contents: Contents) -> bytes:
 def is_unedited(path: Path) -> bool:
     """Return whether a file is a document of this module that nobody has saved since."""
     try:
-        import docx  # noqa: PLC0415 - optional
+        import docx  # optional
 
         properties = docx.Document(str(path)).core_properties
     except Exception:  # noqa: BLE001 - a file of any kind
@@ -154,7 +154,7 @@ class _Writer(HTMLParser):
 
     def _add_runs(self, font: str, size: float | None) -> None:
         """Add a paragraph with its marked parts in bold."""
-        from docx.shared import Pt  # noqa: PLC0415 - optional
+        from docx.shared import Pt  # optional
 
         paragraph = self._document.add_paragraph()
         for text, is_marked in self._runs:
@@ -164,15 +164,15 @@ class _Writer(HTMLParser):
             run.bold = is_marked
 
     def _add_picture(self, png: bytes, description: str) -> None:
-        from docx.shared import Inches  # noqa: PLC0415 - optional
+        from docx.shared import Inches  # optional
 
         width = Inches(_NARROW if self._is_narrow else _WIDTH)
         shape = self._document.add_picture(io.BytesIO(png), width=width)
         shape._inline.docPr.set("descr", _clean(description))  # noqa: SLF001 - no other way
 
     def _add_table(self) -> None:
-        from docx.enum.text import WD_ALIGN_PARAGRAPH  # noqa: PLC0415 - optional
-        from docx.shared import Pt  # noqa: PLC0415 - optional
+        from docx.enum.text import WD_ALIGN_PARAGRAPH  # optional
+        from docx.shared import Pt  # optional
 
         rows = self._rows
         table = self._document.add_table(rows=len(rows), cols=len(rows[0]))
@@ -190,16 +190,16 @@ class _Writer(HTMLParser):
         self._document.add_paragraph()
 
 
-def _repeat(row: Any) -> None:  # noqa: ANN401 - row of python-docx
+def _repeat(row: Any) -> None:  # row of python-docx
     """Repeat a table's row at the top of each page."""
-    from docx.oxml import OxmlElement  # noqa: PLC0415 - optional
+    from docx.oxml import OxmlElement  # optional
 
     row._tr.get_or_add_trPr().append(OxmlElement("w:tblHeader"))  # noqa: SLF001
 
 
 def _size(table: Table, rows: list[list[str]], *, is_facts: bool) -> None:
     """Set the widths of columns by the longest text in each column."""
-    from docx.shared import Inches  # noqa: PLC0415 - optional
+    from docx.shared import Inches  # optional
 
     table.autofit = False
     widths = [_FACTS, _WIDTH - _FACTS] if is_facts else list(_shares(rows))

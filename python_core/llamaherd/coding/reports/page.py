@@ -65,7 +65,7 @@ class Figures:
         self._image = image
         self._n = 0
 
-    def figure(self, name: str, *values: Any) -> Markup:  # noqa: ANN401 - of the plot
+    def figure(self, name: str, *values: Any) -> Markup:  # of the plot
         """Draw the plot with this name; "" without matplotlib."""
         if self.missing:
             return Markup("")

@@ -195,7 +195,7 @@ def _contents(
     )
 
 
-def _content(name: str, result: Any) -> dict[str, Any] | None:  # noqa: ANN401 - checked here
+def _content(name: str, result: Any) -> dict[str, Any] | None:
     if result is None:
         return None
     if isinstance(result, Stored):
@@ -280,7 +280,7 @@ def checked_report_path(path: object) -> Path:
     return file
 
 
-def _check(name: str, value: Any, kind: type) -> None:  # noqa: ANN401 - anything
+def _check(name: str, value: Any, kind: type) -> None:
     if isinstance(value, SpanValidation):
         raise ArgumentTypeError(
             f"must be the result of {call('validate')}, not of "

@@ -409,7 +409,7 @@ def _embedded(text: str, path: Path) -> str:
     return content
 
 
-def _checked(contents: Any, path: Path) -> Contents:  # noqa: ANN401 - JSON
+def _checked(contents: Any, path: Path) -> Contents:  # JSON
     if not isinstance(contents, dict) or contents.get("format") != FORMAT:
         raise _refused(path, f"is not a report: 'format' is not {FORMAT!r}")
     if contents.get("version") != VERSION:

@@ -216,7 +216,7 @@ def _is_summary_same(contents: Contents, probs: Floats | None, *, several: bool)
     )
 
 
-def _is_near(then: Any, now: Any) -> bool:  # noqa: ANN401 - JSON
+def _is_near(then: Any, now: Any) -> bool:  # JSON
     """Return True for equal values, and for numbers that only rounding tells apart."""
     are_floats = isinstance(then, float) and isinstance(now, float)
     return then == now or (are_floats and math.isclose(then, now, rel_tol=_ROUNDING))
@@ -253,7 +253,7 @@ def reproduce(
     path: str | os.PathLike[str],
     model: str | os.PathLike[str] | Model | Host | None = None,
     *,
-    data: Any = None,  # noqa: ANN401 - a data frame of any kind
+    data: Any = None,  # a data frame of any kind
     text: str | None = None,
     n_seq_max: int | None = None,
     n_threads: int | None = None,
@@ -332,7 +332,7 @@ def _codebook(contents: Contents) -> Codebook:
 
 def _frame(
     contents: Contents,
-    data: Any,  # noqa: ANN401 - a data frame of any kind
+    data: Any,  # a data frame of any kind
     text: str | None,
 ) -> tuple[Any, str]:
     """Return a data frame with the report's texts, and the name of its column."""

@@ -128,7 +128,7 @@ def checked_names(settings: Mapping[str, Any]) -> dict[str, Any]:
 
 def by_name(
     argument: str,
-    values: Any,  # noqa: ANN401 - values of any kind
+    values: Any,
     kinds: type | tuple[type, ...],
     wanted: str,
 ) -> dict[str, Any]:
@@ -230,14 +230,14 @@ def code_in_turns(
     return coded
 
 
-def _show_all(report: Any, i: int, n: int, progress: Progress) -> None:  # noqa: ANN401
+def _show_all(report: Any, i: int, n: int, progress: Progress) -> None:
     """Report the progress of coding i as part of n codings of the same texts."""
     n_done = i * progress.n_total + progress.n_done
     report(replace(progress, n_done=n_done, n_total=n * progress.n_total))
 
 
 def compare_codebooks(
-    data: Any,  # noqa: ANN401 - a data frame of any kind, Coded, or None
+    data: Any,  # a data frame of any kind, Coded, or None
     candidates: Mapping[str, Given] | Sequence[Given] | Given,
     gold: GoldSample | str | os.PathLike[str],
     context: Host | Llama | None = None,
@@ -248,7 +248,7 @@ def compare_codebooks(
     adjust: Adjust = "bonferroni",
     journal: bool | str | os.PathLike[str] | None = None,
     progress: ProgressOption = False,
-    **settings: Any,  # noqa: ANN401 - those of annotate
+    **settings: Any,  # those of annotate
 ) -> CodebookComparison:
     """Code the texts of "select" with several codebooks, and compare labels with codes.
 
@@ -374,7 +374,7 @@ def _notes(candidates: Sequence[ComparedCandidate], *, of_numbers: bool) -> list
     return notes
 
 
-def _check_data(data: Any, gold: GoldSample, text: str | None) -> None:  # noqa: ANN401
+def _check_data(data: Any, gold: GoldSample, text: str | None) -> None:
     """Check that a sample was drawn from a data frame, if one is given."""
     if data is None:
         return

@@ -199,13 +199,13 @@ class CodebookComparison:
             for pair in self.differences
         ]
 
-    def to_pandas(self) -> Any:  # noqa: ANN401 - pandas is optional
+    def to_pandas(self) -> Any:  # pandas is optional
         """Return a data frame with a row for each candidate.
 
         Raises:
             ImportError: pandas is not installed.
         """
-        import pandas as pd  # noqa: PLC0415 - optional
+        import pandas as pd  # optional
 
         return pd.DataFrame(self.to_dicts())
 
@@ -328,7 +328,7 @@ def hash_of(run: Mapping[str, Any], *, without: Sequence[str] = ()) -> str:
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
 
-def key_of_model(model: Mapping[str, Any]) -> Any:  # noqa: ANN401 - a hash or a name
+def key_of_model(model: Mapping[str, Any]) -> Any:  # a hash or a name
     """Return the hash of a recorded model, or its name if the hash is unknown."""
     return model.get("sha256") or model.get("file")
 

@@ -61,13 +61,13 @@ class Disagreements:
         rows = zip(*self.columns.values(), strict=True)
         return [dict(zip(names, row, strict=True)) for row in rows]
 
-    def to_pandas(self) -> Any:  # noqa: ANN401 - pandas is optional
+    def to_pandas(self) -> Any:  # pandas is optional
         """Return a data frame.
 
         Raises:
             ImportError: pandas is not installed.
         """
-        import pandas as pd  # noqa: PLC0415 - optional
+        import pandas as pd  # optional
 
         return pd.DataFrame(self.columns)
 
@@ -91,7 +91,7 @@ class Disagreements:
 
 
 def disagreements(
-    coded: Any,  # noqa: ANN401 - Coded, or what is like it
+    coded: Any,  # Coded, or what is like it
     gold: GoldSample | str | os.PathLike[str],
     parts: str | Sequence[str] = "explore",
     *,

@@ -265,7 +265,7 @@ def evaluate_codebook(
     gold: GoldSample | str | os.PathLike[str],
     context: Host | Llama | None = None,
     *,
-    coded: Any = None,  # noqa: ANN401 - Coded, or what is like it
+    coded: Any = None,  # Coded, or what is like it
     level: float = LEVEL,
     journal: str | os.PathLike[str] | None = None,
     progress: ProgressOption = False,

@@ -54,10 +54,10 @@ def choose_examples(
     codebook: Codebook,
     *,
     by: By = "diverse",
-    coded: Any = None,  # noqa: ANN401 - Coded, or what is like it
-    embeddings: Any = None,  # noqa: ANN401 - array-like
+    coded: Any = None,  # Coded, or what is like it
+    embeddings: Any = None,  # array-like
     context: Host | Llama | None = None,
-    **settings: Any,  # noqa: ANN401 - those of annotate
+    **settings: Any,  # those of annotate
 ) -> Codebook:
     """Add coded texts of "explore" to a codebook as examples.
 

@@ -184,7 +184,7 @@ def record_of(gold: object) -> dict[str, Any]:
     return dict(record)
 
 
-def opened_sample(gold: Any) -> GoldSample:  # noqa: ANN401 - a sample or a path
+def opened_sample(gold: Any) -> GoldSample:  # a sample or a path
     """Return the sample, or read the sample that was written to a path."""
     if isinstance(gold, (str, os.PathLike)):
         with renamed(path="gold"):
@@ -240,7 +240,7 @@ def _allotted(
     return text_parts
 
 
-def _sizes(n: int, wanted: np.ndarray[Any, Any], carry: Any) -> tuple[Ints, Any]:  # noqa: ANN401 - float64[3]
+def _sizes(n: int, wanted: np.ndarray[Any, Any], carry: Any) -> tuple[Ints, Any]:
     """Return the sizes of parts in a stratum, and the rounding errors."""
     ideal = n * wanted + carry
     least = (wanted > 0).astype(np.int64)
@@ -307,7 +307,7 @@ class PartCodes(Codes):
 
     def labelled(
         self,
-        coded: Any,  # noqa: ANN401 - of any type
+        coded: Any,
         *,
         partly: bool = False,
     ) -> tuple[PartCodes, Coded]:

@@ -56,7 +56,7 @@ _OWN_ORDER = "own order"
 
 
 def robustness(
-    frame: Any,  # noqa: ANN401 - Coded, or a data frame of any kind
+    frame: Any,  # Coded, or a data frame of any kind
     text: str | None = None,
     codebooks: Codebook | Sequence[Codebook] | Mapping[str, Codebook] | None = None,
     contexts: Contexts | None = None,
@@ -71,7 +71,7 @@ def robustness(
     formula: str | None = None,
     outcome: Outcome | None = None,
     progress: ProgressOption = False,
-    **settings: Any,  # noqa: ANN401 - those of annotate
+    **settings: Any,  # those of annotate
 ) -> Robustness:
     """Code the same texts in several variants and measure how many labels change.
 
@@ -207,7 +207,7 @@ def _thinking_levels(
 
 
 def _data(
-    frame: Any,  # noqa: ANN401 - Coded, or a data frame of any kind
+    frame: Any,  # Coded, or a data frame of any kind
     text: str | None,
     books: Mapping[str, Any],
 ) -> tuple[Any, str, Coded | None]:
@@ -380,7 +380,7 @@ def _orders(
 
 
 def _estimable(
-    frame: Any,  # noqa: ANN401 - a data frame of any kind
+    frame: Any,  # a data frame of any kind
     text: str,
     gold: GoldSample,
     rows: Sequence[int],

@@ -116,7 +116,7 @@ def cohen_kappa(
     )
 
 
-def _distances(weights: Any, q: int) -> Floats:  # noqa: ANN401 - a name, or numbers
+def _distances(weights: Any, q: int) -> Floats:  # a name, or numbers
     """Return disagreement weights, float64[q, q], 0 on the diagonal."""
     apart = np.abs(np.subtract.outer(np.arange(q), np.arange(q)))
     if isinstance(weights, str):

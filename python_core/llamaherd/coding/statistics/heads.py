@@ -358,7 +358,7 @@ def text_head(vectors: Floats, probs: Floats, rng: np.random.Generator) -> TextH
     )
 
 
-def least_sure(probs: Floats, n: int) -> Any:  # noqa: ANN401 - int64[n]
+def least_sure(probs: Floats, n: int) -> Any:  # int64[n]
     """Return the sorted positions of the n texts with the lowest best probability."""
     known = np.asarray(np.isfinite(probs).all(axis=1))
     best = np.where(known, np.where(known[:, None], probs, 0.0).max(axis=1), -1.0)

@@ -197,12 +197,12 @@ def _of_squares(x: Floats, w: Floats) -> tuple[UnitStatistic, UnitStatistic]:
     raters, of_raters = n * float((apart**2).sum()), 2 * apart @ away
     rest, of_rest = total - units, of_all - of_units
 
-    def icc_parts(units: Any, raters: Any, rest: Any) -> tuple[Any, Any]:  # noqa: ANN401 - sums, and their derivatives
+    def icc_parts(units: Any, raters: Any, rest: Any) -> tuple[Any, Any]:
         error = rest / ((n - 1) * (k - 1))
         more = (k - 1) * error + k * (raters / (k - 1) - error) / n
         return units / (n - 1) - error, units / (n - 1) + more
 
-    def alpha_parts(units: Any, raters: Any, rest: Any) -> tuple[Any, Any]:  # noqa: ANN401 - as above
+    def alpha_parts(units: Any, raters: Any, rest: Any) -> tuple[Any, Any]:
         observed = (raters + rest) / (n * (k - 1))
         return observed, (units + raters + rest) / (n * k - 1)
 

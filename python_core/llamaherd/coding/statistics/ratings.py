@@ -211,7 +211,7 @@ def check_indexes(coders: Sequence[Any]) -> None:
         )
 
 
-def as_list(name: Name, must: str, values: Any) -> list[Any]:  # noqa: ANN401 - of any kind
+def as_list(name: Name, must: str, values: Any) -> list[Any]:
     """Convert a collection of any library to a list."""
     column: Any = checks.column_as_list(values)
     if isinstance(column, (str, bytes)) or not isinstance(column, Iterable):

@@ -159,7 +159,7 @@ def majority_of(codes: Sequence[Any], names: Sequence[Any]) -> tuple[list[Code],
     return right, sum(is_tie for _, is_tie in decided)
 
 
-def label_text(label: Any, names: Sequence[Any]) -> Any:  # noqa: ANN401 - a tuple, or None
+def label_text(label: Any, names: Sequence[Any]) -> Any:  # a tuple, or None
     """Return a tuple of labels as text."""
     return None if label is None else joined_labels(label) or none_of(map(str, names))
 
@@ -255,8 +255,8 @@ def coder_agreement(
     scale: Scale | None,
     levels: Sequence[Hashable] | None,
     known: Sequence[Sequence[Hashable]],
-    weights: Any,  # noqa: ANN401 - numbers, or None
-    kappa_weights: Any,  # noqa: ANN401 - see `cohen_kappa`
+    weights: Any,  # numbers, or None
+    kappa_weights: Any,  # see `cohen_kappa`
     level: float,
     n_bootstrap: int | None,
     seed: int | None,

@@ -61,13 +61,13 @@ class DawidSkene:
         right = np.einsum("k,jkk->j", self.shares, self.errors)
         return dict(zip(self.coders, right.tolist(), strict=True))
 
-    def to_pandas(self) -> Any:  # noqa: ANN401 - pandas is optional
+    def to_pandas(self) -> Any:  # pandas is optional
         """Return a data frame with `id`, `label` and a column `p_<label>` for each label.
 
         Raises:
             ImportError: pandas is not installed.
         """
-        import pandas as pd  # noqa: PLC0415 - optional
+        import pandas as pd  # optional
 
         probs = {f"p_{name}": self.probs[:, k] for k, name in enumerate(self.names)}
         return pd.DataFrame({"id": self.ids, "label": self.labels, **probs})

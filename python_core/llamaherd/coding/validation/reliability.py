@@ -122,7 +122,7 @@ class _Wide:
 
 
 def compute_confusion_matrices(
-    annotations: Any,  # noqa: ANN401 - a data frame of any kind
+    annotations: Any,  # a data frame of any kind
     gold: Sequence[Code] | Mapping[Any, Code] | str | None = None,
     *,
     pairwise: bool = True,
@@ -165,7 +165,7 @@ def compute_confusion_matrices(
 
 
 def intercoder_reliability(
-    annotations: Any,  # noqa: ANN401 - a data frame of any kind
+    annotations: Any,  # a data frame of any kind
     *,
     method: Method = "auto",
     label_levels: Sequence[Hashable] | None = None,
@@ -339,7 +339,7 @@ def _of_counts(counts: Floats, below: Floats) -> float:
 
 
 def compare_models(
-    annotations: Any,  # noqa: ANN401 - a data frame of any kind
+    annotations: Any,  # a data frame of any kind
     of_confusion: Mapping[str, Any] | None,
     of_reliability: Mapping[str, Any] | None,
 ) -> ModelComparison:

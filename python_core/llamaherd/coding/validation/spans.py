@@ -156,9 +156,9 @@ class SpanValidation:
             for key, m in self.measures.items()
         ]
 
-    def to_pandas(self) -> Any:  # noqa: ANN401 - pandas is optional
+    def to_pandas(self) -> Any:  # pandas is optional
         """Return the table as a data frame of pandas."""
-        import pandas as pd  # noqa: PLC0415 - optional
+        import pandas as pd  # optional
 
         return pd.DataFrame(self.to_dicts(), columns=list(COLUMNS))
 

@@ -62,19 +62,19 @@ if TYPE_CHECKING:
 
 @removed(consensus=REMOVED, n_imputations=REMOVED)
 def validate(
-    coded: Any,  # noqa: ANN401 - of many kinds
-    gold: Any = None,  # noqa: ANN401 - of many kinds
+    coded: Any,
+    gold: Any = None,
     *,
     label: str | None = None,
     truth: str | Sequence[str] | None = None,
-    prob: Any = None,  # noqa: ANN401 - of many kinds
+    prob: Any = None,
     labels: Sequence[Hashable] | None = None,
     scale: Scale | None = None,
     level: float = LEVEL,
     n_bootstrap: int | None = None,
     seed: int | None = None,
     several: bool | None = None,
-    weights: Any = None,  # noqa: ANN401 - a column, or numbers
+    weights: Any = None,  # a column, or numbers
 ) -> Validation:
     """Compare a model's labels with human codes.
 

@@ -162,13 +162,13 @@ class Validation:
             rows.append((part, name, label, value, low, high, n))
         return rows
 
-    def to_pandas(self) -> Any:  # noqa: ANN401 - pandas is optional
+    def to_pandas(self) -> Any:  # pandas is optional
         """Return a long data frame: part, measure, label, value, low, high, n.
 
         Raises:
             ImportError: pandas is not installed.
         """
-        import pandas as pd  # noqa: PLC0415 - optional
+        import pandas as pd  # optional
 
         return pd.DataFrame(self.rows(), columns=list(COLUMNS))
 

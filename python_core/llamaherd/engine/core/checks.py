@@ -192,7 +192,7 @@ def unicode_problem(text: str) -> str:
     return ""
 
 
-def tree(name: Name, value: object) -> Any:  # noqa: ANN401 - of the type of the value
+def tree(name: Name, value: object) -> Any:  # of the type of the value
     """Return a value with plain values in all its lists and mappings."""
     try:
         return plain_tree(value)
@@ -249,7 +249,7 @@ def instance(name: Name, value: object, kind: type[_T], wanted: str) -> _T: ...
 @overload
 def instance(
     name: Name, value: object, kind: tuple[type[Any], ...], wanted: str
-) -> Any: ...  # noqa: ANN401 - of one of the kinds
+) -> Any: ...
 
 
 def instance(

@@ -91,7 +91,7 @@ class Option:
 def option(
     kind: OptionKind,
     *,
-    default: _T | Any = REQUIRED,  # noqa: ANN401 - of the option's type
+    default: _T | Any = REQUIRED,  # of the option's type
     default_factory: Callable[[], _T] | None = None,
     doc: str,
     interfaces: Iterable[str] = INTERFACES,
@@ -101,7 +101,7 @@ def option(
     idle: tuple[Idle, ...] = (),
     flag: str | None = None,
     **facts: object,
-) -> Any:  # noqa: ANN401 - of the option's type
+) -> Any:  # of the option's type
     """Declare an option, a field of a class decorated with `declares`; see `Option`."""
     known: dict[str, object] = {
         "kind": kind,
@@ -119,7 +119,7 @@ def option(
     return field(default=default, metadata=known)
 
 
-def inherited(options: type[Options], name: str, **changes: Any) -> Any:  # noqa: ANN401
+def inherited(options: type[Options], name: str, **changes: Any) -> Any:
     """Declare an option as another class does, with changes and its own interfaces."""
     declared = options.declared[name]
     same = {fact: getattr(declared, fact) for fact in ("kind", "default", "doc", "key")}
@@ -142,7 +142,7 @@ class Options:
         needed: ClassVar[tuple[str, ...]]
         _hash: int
 
-    def __init__(self, **arguments: Any) -> None:  # noqa: ANN401 - of many types
+    def __init__(self, **arguments: Any) -> None:
         declared, stored = self.declared, self.__dict__
         for name, value in arguments.items():
             try:
@@ -174,7 +174,7 @@ class Options:
         cls,
         names: type,
         arguments: Mapping[str, Any],
-        **more: Any,  # noqa: ANN401 - of fields
+        **more: Any,  # of fields
     ) -> Self:
         """Create options from the keyword arguments of a call."""
         known = names.__annotations__
@@ -188,7 +188,7 @@ class Options:
             options["sampling"] = sampling
         return cls(**options, **more)
 
-    def replaced(self, **arguments: Any) -> Self:  # noqa: ANN401 - of many types
+    def replaced(self, **arguments: Any) -> Self:
         """Return options with other values; fast, unlike `dataclasses.replace`."""
         return type(self)(**{**self.__dict__, **arguments})
 

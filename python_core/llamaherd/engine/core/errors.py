@@ -163,7 +163,7 @@ class BadArgumentError(LlamaHerdError):
 
     def moved(  # noqa: PYI019 - typing.Self needs Python 3.11
         self: _Bad,
-        **fields: Any,  # noqa: ANN401 - as in __init__
+        **fields: Any,  # as in __init__
     ) -> _Bad:
         """Return a copy with another `argument`, `place`, `file` or `line`."""
         return type(self).like(self, **fields)
@@ -172,7 +172,7 @@ class BadArgumentError(LlamaHerdError):
     def like(  # noqa: PYI019 - as above
         cls: type[_Bad],
         error: BadArgumentError,
-        **fields: Any,  # noqa: ANN401 - as above
+        **fields: Any,
     ) -> _Bad:
         """Return an error of this class with the fields of another error."""
         copy = cls(error.problem, **{**error._fields(), **fields})
@@ -201,7 +201,7 @@ class ArgumentError(BadArgumentError, ValueError):
 class ArgumentTypeError(BadArgumentError, TypeError):
     """An argument has the wrong type or an unknown name."""
 
-    def __init__(self, problem: str, *, code: str = "wrong_type", **fields: Any) -> None:  # noqa: ANN401 - fields of the base class
+    def __init__(self, problem: str, *, code: str = "wrong_type", **fields: Any) -> None:
         super().__init__(problem, code=code, **fields)
 
 
@@ -350,7 +350,7 @@ class GenerationError(LlamaHerdError, RuntimeError):
         results: Results when the call stopped, one per prompt.
     """
 
-    def __init__(self, message: str, results: Any) -> None:  # noqa: ANN401 - of any call
+    def __init__(self, message: str, results: Any) -> None:
         super().__init__(message)
         self.results = results
 
@@ -383,7 +383,7 @@ class ChatFullError(PromptError):
     def __init__(
         self,
         message: str,
-        results: Any,  # noqa: ANN401 - as in GenerationError
+        results: Any,  # as in GenerationError
         *,
         n_tokens: int = 0,
         capacity: int = 0,
@@ -416,7 +416,7 @@ class Interrupted(KeyboardInterrupt):
         inner_results: Results of a call inside of this call, if Ctrl-C ended it, too.
     """
 
-    def __init__(self, results: Any) -> None:  # noqa: ANN401 - as the call returns it
+    def __init__(self, results: Any) -> None:  # as the call returns it
         end_if_uncaught(Interrupted)
         super().__init__(f"interrupted; {KEPT}")
         self.results = results

@@ -292,7 +292,7 @@ def take_lock(path: Path) -> LockFile | None:
     Returns None if the file system has no locks, the file cannot be created, or it is a
     symbolic link, a pipe, a device or a file of another program.
     """
-    from filelock import FileLock, Timeout  # noqa: PLC0415 - few programs lock files
+    from filelock import FileLock, Timeout  # few programs lock files
 
     if path.is_symlink() or is_special(path):
         return None

@@ -40,7 +40,7 @@ def keep(error: BaseException, results: object, *, converted: bool = False) -> N
             error.add_note(note)  # shown below the traceback, from Python 3.11 on
 
 
-def kept(error: BaseException) -> Any:  # noqa: ANN401 - of any call
+def kept(error: BaseException) -> Any:
     """Return the results in an exception; None if there are none."""
     return vars(error).get("results")
 

@@ -32,7 +32,7 @@ _ZEROS = re.compile(r"\.(\d*?)0+(?=$|[Z+-])")  # of a fraction of a second
 _ZONE = re.compile(r"(:\d\d(?:\.\d+)?[+-]\d\d)(\d\d)$")
 
 
-def plain(value: Any) -> Any:  # noqa: ANN401, PLR0911 - of any type
+def plain(value: Any) -> Any:  # noqa: PLR0911 - of any type
     """Convert members of Enums, subclasses, and scalars of numpy and pyarrow.
 
     They become str, int, float, bool and bytes; containers stay unchanged.
@@ -53,7 +53,7 @@ def plain(value: Any) -> Any:  # noqa: ANN401, PLR0911 - of any type
     return value if convert is None else plain(convert())
 
 
-def plain_tree(value: Any) -> Any:  # noqa: ANN401 - of any type
+def plain_tree(value: Any) -> Any:
     """Convert a value and everything in its lists and mappings by `plain`."""
     if isinstance(value, Mapping):
         return {plain(key): plain_tree(item) for key, item in value.items()}
@@ -73,7 +73,7 @@ def is_missing(value: object) -> bool:
     return is_scalar and bool(value != value)  # noqa: PLR0124 - NaN and NaT
 
 
-def json_value(value: Any) -> Any:  # noqa: ANN401, PLR0911 - of any type
+def json_value(value: Any) -> Any:  # noqa: PLR0911 - of any type
     """Convert a cell to a value of JSON; missing and infinite numbers become None.
 
     Dates, times, decimals, UUIDs and members of Enums become texts. Times are
@@ -123,7 +123,7 @@ def clock_text(text: str) -> str:
     return _ZEROS.sub(lambda match: f".{match[1]}" if match[1] else "", text)
 
 
-def _text(value: Any) -> str:  # noqa: ANN401 - of any type
+def _text(value: Any) -> str:
     value = plain(value)
     if isinstance(value, bytes):
         try:
@@ -147,7 +147,7 @@ def _kind_of_numpy(value: object) -> str:
     return str(value.dtype.kind)  # type: ignore[attr-defined] # of numpy
 
 
-def _duration(value: Any) -> str:  # noqa: ANN401 - of the standard library or numpy
+def _duration(value: Any) -> str:  # of the standard library or numpy
     """Return a duration in the notation of ISO 8601, with all its digits."""
     if not isinstance(value, timedelta):
         unit = value.dtype.str[4:-1]  # "<m8[ns]"
@@ -224,6 +224,6 @@ def unique_keys(pairs: list[tuple[str, _T]]) -> dict[str, _T]:
     return members
 
 
-def read_json(text: str | bytes | bytearray) -> Any:  # noqa: ANN401 - JSON
+def read_json(text: str | bytes | bytearray) -> Any:  # JSON
     """Parse a JSON text."""
     return json.loads(text, object_pairs_hook=unique_keys)

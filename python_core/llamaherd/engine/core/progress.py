@@ -133,7 +133,7 @@ class ProgressBar:
                     raise
 
     def _draw(self, progress: JobProgress) -> None:
-        from tqdm import tqdm  # noqa: PLC0415 - slow, and few calls show a bar
+        from tqdm import tqdm  # slow, and few calls show a bar
 
         if self._bar is None:
             # Older versions of tqdm print a traceback if they cannot write a frame.
@@ -149,7 +149,7 @@ class ProgressBar:
         _put(self._bar, progress)
 
 
-def _put(bar: Any, progress: JobProgress) -> None:  # noqa: ANN401 - tqdm has no types
+def _put(bar: Any, progress: JobProgress) -> None:  # tqdm has no types
     bar.total = progress.n_total or None
     bar.set_postfix_str(progress.line, refresh=False)
     bar.update(progress.n_done - bar.n)

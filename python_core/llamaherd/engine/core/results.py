@@ -219,7 +219,7 @@ class Results(Framed, Sequence[Result[T_co]]):
         Raises:
             ImportError: pandas is not installed.
         """
-        import pandas as pd  # noqa: PLC0415 - optional dependency
+        import pandas as pd  # optional dependency
 
         table: dict[str, Any] = {"text": self.texts}
         kinds: Mapping[str, str] = {"text": "string"}
@@ -243,7 +243,7 @@ class Results(Framed, Sequence[Result[T_co]]):
             ImportError: pyarrow is not installed.
             ValueError: A validator returned a value that does not fit the schema.
         """
-        import pyarrow as pa  # noqa: PLC0415 - optional dependency
+        import pyarrow as pa  # optional dependency
 
         table: dict[str, Any] = {"text": pa.array(self.texts, pa.string())}
         problems: dict[int, str] = {}

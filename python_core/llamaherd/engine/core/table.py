@@ -21,7 +21,7 @@ class Framed(ABC):
     __slots__ = ()
 
     @abstractmethod
-    def to_pandas(self) -> Any:  # noqa: ANN401 - pandas is optional
+    def to_pandas(self) -> Any:  # pandas is optional
         """Return the results as a data frame."""
 
     def _repr_html_(self) -> str | None:
@@ -66,9 +66,9 @@ def columns(
     return {name: [_at(row, path) for row in rows] for name, path in paths.items()}
 
 
-def of_kind(values: Sequence[object], kind: str) -> Any:  # noqa: ANN401 - of pandas
+def of_kind(values: Sequence[object], kind: str) -> Any:  # of pandas
     """Return a pandas column of parsed JSON whose type depends only on its kind."""
-    import pandas as pd  # noqa: PLC0415 - optional dependency
+    import pandas as pd  # optional dependency
 
     kinds: dict[str, tuple[tuple[type, ...], Any]] = {
         # Reasons are texts of a subclass. The dtype of texts is object before pandas 3.
@@ -83,7 +83,7 @@ def of_kind(values: Sequence[object], kind: str) -> Any:  # noqa: ANN401 - of pa
     return pd.Series(list(values), dtype=dtype)
 
 
-def index_of(values: object) -> Any:  # noqa: ANN401 - of pandas
+def index_of(values: object) -> Any:  # of pandas
     """Return the index of a pandas Series; None for other values."""
     index = getattr(values, "index", None)
     return None if callable(index) or not hasattr(index, "equals") else index
@@ -95,7 +95,7 @@ def set_index(results: object, index: object) -> None:
         object.__setattr__(results, "index_of_prompts", index)
 
 
-def with_index(frame: Any, index: Any) -> Any:  # noqa: ANN401 - of pandas
+def with_index(frame: Any, index: Any) -> Any:  # of pandas
     """Return a data frame with a row per prompt, with the index of the prompts."""
     return frame if index is None else frame.set_axis(index, axis=0)
 
@@ -151,6 +151,6 @@ def _plain(value: object) -> object:
         return {name: _plain(item) for name, item in value.items()}
     if isinstance(value, list):
         return [_plain(item) for item in value]
-    from pydantic_core import to_jsonable_python  # noqa: PLC0415 - imported by the maker of the value
+    from pydantic_core import to_jsonable_python  # imported by the maker of the value
 
     return to_jsonable_python(value, serialize_unknown=True)

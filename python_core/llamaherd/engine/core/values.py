@@ -38,7 +38,7 @@ class OptionKind(Protocol):
     def r(self) -> str:
         """Name of the conversion in R, see `options.R`."""
 
-    def check(self, name: Name, value: Any) -> object:  # noqa: ANN401 - of a caller
+    def check(self, name: Name, value: Any) -> object:  # of a caller
         """Return the value in its normalized form, or raise an error that names it."""
 
 

@@ -186,7 +186,7 @@ def _web_file(url: str, options: FetchOptions) -> Path:
             f"{shown_url(url)} is not in the cache, and HF_HUB_OFFLINE forbids "
             "the download"
         )
-    from llamaherd.engine.hub.download import FileRequest, download  # noqa: PLC0415 - slow
+    from llamaherd.engine.hub.download import FileRequest, download
 
     request = FileRequest(
         url=url,

@@ -250,7 +250,7 @@ def _bandwidth() -> float:
         np.dot(part, part)  # reads all memory once, as fast as BLAS allows
 
     # Not above: exit handlers, which use this module, cannot import it.
-    from concurrent.futures import ThreadPoolExecutor  # noqa: PLC0415
+    from concurrent.futures import ThreadPoolExecutor
 
     with ThreadPoolExecutor(n_cores) as pool:
         list(pool.map(read, parts))  # this allocates pages and starts threads

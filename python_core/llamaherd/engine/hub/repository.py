@@ -134,7 +134,7 @@ def _hub_files(
         raise ArgumentError(
             f"cannot be given: {what} has {len(offer.files)} files", argument="sha256"
         )
-    from llamaherd.engine.hub.download import FileRequest, download  # noqa: PLC0415 - slow
+    from llamaherd.engine.hub.download import FileRequest, download
 
     for file in reversed(offer.files):
         target = folder.joinpath(
@@ -254,7 +254,7 @@ def _in_hub_cache(repo: str, revision: str) -> tuple[Path, list[Path]]:
 
 
 def _failure(repo: str, revision: str, error: Exception, token: str | None) -> str:
-    from huggingface_hub import errors  # noqa: PLC0415 - slow
+    from huggingface_hub import errors
 
     status = getattr(getattr(error, "response", None), "status_code", None)
     if isinstance(error, errors.GatedRepoError) or status in {401, 403}:

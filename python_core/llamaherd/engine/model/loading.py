@@ -233,7 +233,7 @@ def context_arguments(llama: Llama) -> dict[str, Any]:
 
 
 def _rope_arguments(
-    params: Any,  # noqa: ANN401 - a ctypes struct
+    params: Any,  # a ctypes struct
     metadata: Mapping[str, str],
     scaling: str,
 ) -> dict[str, Any]:

@@ -60,7 +60,7 @@ def load() -> str:
     """Pass the functions of llguidance to the shim; return the version of llguidance."""
     cure = f"install it: pip install 'llguidance{_VERSIONS}'"
     try:
-        from llguidance import _lib  # noqa: PLC0415 - only for those who need it
+        from llguidance import _lib  # only for those who need it
     except ImportError as error:
         raise AbiMismatchError(
             f"schema, regex and Lark grammars need llguidance, which cannot be imported "
@@ -137,7 +137,7 @@ def ignored_of_schema(text: str) -> list[str]:
 def _validated(text: str) -> tuple[bool, list[str]]:
     check_wanted()
     load()
-    from llguidance import LLMatcher  # noqa: PLC0415 - only for those who need it
+    from llguidance import LLMatcher  # only for those who need it
 
     grammar = f'{{"grammars":[{{"json_schema":{text}}}]}}'
     is_error, messages = _with_stack(
@@ -200,16 +200,16 @@ _SURROGATES = re.compile("[\ud800-\udfff]")
 
 
 @lru_cache(maxsize=1)
-def _bytes_tokenizer() -> Any:  # noqa: ANN401 - a class without types
-    from llguidance import LLTokenizer  # noqa: PLC0415 - only for those who need it
+def _bytes_tokenizer() -> Any:  # a class without types
+    from llguidance import LLTokenizer  # only for those who need it
 
     return LLTokenizer("byte")
 
 
 @lru_cache(maxsize=1024)
-def _pattern_matcher(pattern: str) -> Any:  # noqa: ANN401 - a class without types
+def _pattern_matcher(pattern: str) -> Any:  # a class without types
     """Return a matcher that finds the pattern in texts written as JSON."""
-    from llguidance import LLMatcher  # noqa: PLC0415 - only for those who need it
+    from llguidance import LLMatcher  # only for those who need it
 
     schema = json.dumps({"type": "string", "pattern": pattern})
     grammar = f'{{"grammars":[{{"json_schema":{schema}}}]}}'

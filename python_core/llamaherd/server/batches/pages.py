@@ -271,7 +271,7 @@ class _ByMethod:
     def __init__(self, pages: dict[str, _Page]) -> None:
         self.pages = pages
 
-    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:  # noqa: ANN401
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         request = Request(scope, receive, send)
         method = "GET" if request.method == "HEAD" else request.method
         with spoken_in(JSON):

@@ -231,7 +231,7 @@ class BatchStore:
         columns = (batch.id, batch.created, batch.status, batch.input_file)
         self._db.execute(_SAVE, (*columns, json.dumps(asdict(batch))))
 
-    def update(self, batch: Batch, **changes: Any) -> Batch:  # noqa: ANN401
+    def update(self, batch: Batch, **changes: Any) -> Batch:
         """Store changes of a batch; return the stored batch."""
         with self._change():
             changed = replace(self.batch(batch.id) or batch, **changes)

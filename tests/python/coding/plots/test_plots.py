@@ -74,7 +74,7 @@ def classes() -> lh.types.ClassifyResults:
 
 
 def estimates() -> lh.types.Estimates:
-    from llamaherd.coding.estimation.estimates import METHODS, Estimate  # noqa: PLC0415
+    from llamaherd.coding.estimation.estimates import METHODS, Estimate
 
     rows = tuple(
         Estimate(

@@ -236,7 +236,7 @@ def test_a_document_has_the_same_parts(
     results: tuple[lh.types.Validation, lh.types.Estimates],
     tmp_path: Path,
 ) -> None:
-    import docx  # noqa: PLC0415 - optional
+    import docx  # optional
 
     path = lh.report(coded, tmp_path / "r.docx", *results, title="A \0 title & <b>")
     found = docx.Document(str(path))

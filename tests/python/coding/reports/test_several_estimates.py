@@ -181,7 +181,7 @@ def test_an_estimate_of_other_labels_is_named(
 
 
 def _of_others(fit: lh.types.Estimates) -> lh.types.Estimates:
-    from dataclasses import replace  # noqa: PLC0415 - one use
+    from dataclasses import replace  # one use
 
     assert fit.source is not None
     return replace(fit, source=replace(fit.source, labels="0" * 64))

@@ -107,7 +107,7 @@ def test_plot_is_agreement_and_seconds_side_by_side(
         candidates=tuple(replace(c, seconds=float("nan")) for c in found.candidates),
     )
     assert plot_of(unknown).panels == ()
-    import matplotlib as mpl  # noqa: PLC0415 - takes 0.3 s
+    import matplotlib as mpl  # takes 0.3 s
 
     mpl.use("agg")
     drawn = lh.plot(found).child_axes
