@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
 import llama_cpp
 import numpy as np
@@ -150,7 +150,7 @@ class StepByStep:
             rows.append(shifted - np.log(np.exp(shifted).sum()))
         return rows
 
-    def __enter__(self) -> StepByStep:  # noqa: PYI034 - typing.Self is of Python 3.11
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(

@@ -14,7 +14,7 @@ import threading
 from contextlib import suppress
 from enum import IntEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 from llamaherd.engine.core.errors import BadArgumentError, JournalError, LlamaHerdError
 from llamaherd.engine.core.files import UnusableFileError, has_working_folder, is_full
@@ -117,7 +117,7 @@ class Termination:
         self.status = ExitStatus.INTERRUPTED  # after a KeyboardInterrupt
         self._before: dict[int, Any] = {}
 
-    def __enter__(self) -> Termination:  # noqa: PYI034 - typing.Self needs Python 3.11
+    def __enter__(self) -> Self:
         _entered.append(self)
         if threading.current_thread() is threading.main_thread():
             if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:

@@ -417,7 +417,6 @@ def test_kept_results_are_pickled(error: BaseException) -> None:
     assert copied.inner_results == "inner"
 
 
-@pytest.mark.skipif(sys.version_info < (3, 11), reason="needs notes of exceptions")
 def test_an_error_says_once_where_the_results_are(context: lh.Context) -> None:
     with pytest.raises(OwnError) as caught:
         CALLS["robustness"](context, raising(OwnError()))

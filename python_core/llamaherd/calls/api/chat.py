@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Any, Literal, overload
+from typing import TYPE_CHECKING, Any, Literal, Unpack, overload
 
 from llamaherd.calls.api.conversation import (
     Conversation,
@@ -33,7 +33,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from llama_cpp import Llama
-    from typing_extensions import Unpack
 
     from llamaherd.calls.api.conversation import Question
     from llamaherd.calls.run.host import Host

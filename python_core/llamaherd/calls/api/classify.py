@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Unpack
 
 from llamaherd.calls.api.running import (
     hosted,
@@ -49,7 +49,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
     from llama_cpp import Llama
-    from typing_extensions import Unpack
 
     from llamaherd.calls.asks.calibration import Method
     from llamaherd.calls.asks.scores import ClassifyResults, Normalize

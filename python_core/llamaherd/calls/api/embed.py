@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from array import array
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Unpack
 
 from llamaherd.calls.api.running import run_to_end, start
 from llamaherd.calls.asks.keywords import EmbedSettings
@@ -33,7 +33,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from llama_cpp import Llama
-    from typing_extensions import Unpack
 
     from llamaherd.calls.asks.options import PoolingOption
     from llamaherd.calls.run.embedding import Embeddings, EmbedProgress

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from functools import partial
 from itertools import chain
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Unpack
 
 import numpy as np
 
@@ -40,7 +40,6 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from llama_cpp import Llama
-    from typing_extensions import Unpack
 
     from llamaherd.calls.asks.scoring import ScoredPrompt
     from llamaherd.calls.run.host import Host

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Self, TypeAlias
 
 from llamaherd.calls.chat.messages import (
     check_texts,
@@ -94,7 +94,7 @@ class ChatPrompt(str):
     question: str
     prefill: str
 
-    def __new__(cls, question: str, prefill: str = "") -> ChatPrompt:  # noqa: PYI034 - typing.Self needs Python 3.11
+    def __new__(cls, question: str, prefill: str = "") -> Self:
         """Create a prompt from its two parts."""
         self = super().__new__(cls, question + prefill)
         self.question, self.prefill = question, prefill

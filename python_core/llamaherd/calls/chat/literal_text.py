@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, SupportsIndex
+from typing import TYPE_CHECKING, Self, SupportsIndex
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -26,9 +26,9 @@ class LiteralText(str):  # noqa: SLOT000 - strings have none of variable size
     _mark: Callable[[str], str]
     _is_part: bool
 
-    def __new__(  # noqa: PYI034 - typing.Self is of Python 3.11
+    def __new__(
         cls, text: str, mark: Callable[[str], str], *, is_part: bool = False
-    ) -> LiteralText:
+    ) -> Self:
         """Create a marked text."""
         self = super().__new__(cls, text)
         self._mark = mark

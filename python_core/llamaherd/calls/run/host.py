@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, NoReturn
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, NoReturn, Unpack
 
 from llamaherd.calls.asks.keywords import SubmitSettings
 from llamaherd.calls.asks.options import GenerateOptions
@@ -20,8 +20,6 @@ from llamaherd.engine.core.words import call
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from contextlib import AbstractContextManager
-
-    from typing_extensions import Unpack
 
     from llamaherd.calls.asks.labels import Labels
     from llamaherd.calls.asks.options import ClassifyOptions, EmbedOptions

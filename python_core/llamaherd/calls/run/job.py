@@ -13,7 +13,7 @@ import signal
 import warnings
 from contextlib import contextmanager, suppress
 from threading import Event, current_thread, main_thread
-from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Protocol, Self, TypeVar
 
 from llamaherd.engine.core.errors import JournalWarning
 from llamaherd.engine.core.keeping import keep_made, keeping, kept
@@ -47,7 +47,7 @@ class Interrupts:
         self._is_held = True
         self._is_noted = False
 
-    def __enter__(self) -> Interrupts:  # noqa: PYI034 - typing.Self is of Python 3.11
+    def __enter__(self) -> Self:
         handler = signal.getsignal(signal.SIGINT)
         is_here = current_thread() is main_thread()
         if is_here and callable(handler) and not _is_of_r(handler):

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from contextvars import ContextVar
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 from llamaherd.calls.structured.enforce import decimal
 from llamaherd.calls.structured.patterns import finds
@@ -17,7 +17,6 @@ from llamaherd.calls.structured.patterns import finds
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from contextvars import Token
-    from typing import Self
 
     Keyword = Callable[[Any, Any, Any, Any], Iterator[Any] | None]
 

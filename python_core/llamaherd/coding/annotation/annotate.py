@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Unpack
 
 from llamaherd.calls.api.running import note_slow_file, open_context, run_to_end, start
 from llamaherd.calls.asks.annotate_options import AnnotateOptions
@@ -34,7 +34,6 @@ from llamaherd.engine.core.words import setting
 
 if TYPE_CHECKING:
     from llama_cpp import Llama
-    from typing_extensions import Unpack
 
     from llamaherd.calls.journal.journal import Journal
     from llamaherd.calls.run.host import Host

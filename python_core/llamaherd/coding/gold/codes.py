@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
@@ -25,7 +25,6 @@ from llamaherd.engine.core.words import name_of, setting, words
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Mapping, Sequence
-    from typing import Self
 
     from llamaherd.engine.core.arrays import Floats, Ints
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Unpack
 
 import numpy as np
 
@@ -35,7 +35,6 @@ from llamaherd.engine.core.keeping import keep, keep_made, keeping
 
 if TYPE_CHECKING:
     from llama_cpp import Llama
-    from typing_extensions import Unpack
 
     from llamaherd.calls.asks.scores import ClassifyResults
     from llamaherd.calls.run.host import Host

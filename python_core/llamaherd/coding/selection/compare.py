@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Unpack
 
 from llamaherd.calls.api.running import open_context
 from llamaherd.calls.asks.annotate_options import AnnotateOptions
@@ -53,7 +53,6 @@ if TYPE_CHECKING:
     from typing import TypeAlias
 
     from llama_cpp import Llama
-    from typing_extensions import Unpack
 
     from llamaherd.calls.asks.keywords import CodingSettings
     from llamaherd.calls.run.host import Host

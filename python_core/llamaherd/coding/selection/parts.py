@@ -15,7 +15,7 @@ import os
 import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
 
@@ -35,7 +35,6 @@ from llamaherd.engine.core.words import call, words
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from typing import Self
 
     from llamaherd.coding.annotation.label_sets import Labels
     from llamaherd.engine.core.arrays import Flags, Floats, Ints

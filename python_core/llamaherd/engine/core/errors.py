@@ -6,7 +6,7 @@ The failure of a prompt raises no exception; it is stored in `Result.error`.
 from __future__ import annotations
 
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Self
 
 from llamaherd.engine.core.argument import Argument, argument_of
 from llamaherd.engine.core.process import end_if_uncaught
@@ -36,7 +36,7 @@ class Failure(str):
     code: str
     argument: str
 
-    def __new__(cls, text: str, code: str = NO_CODE, argument: str = "") -> Failure:  # noqa: PYI034 - typing.Self needs Python 3.11
+    def __new__(cls, text: str, code: str = NO_CODE, argument: str = "") -> Self:
         """Create a reason from its text, code and argument."""
         self = super().__new__(cls, text)
         self.code = code
@@ -76,7 +76,6 @@ KEPT = (
     "finished results are in the exception's `results` (at Python's prompt and in "
     "notebooks: sys.last_value.results)"
 )
-_Bad = TypeVar("_Bad", bound="BadArgumentError")
 
 
 class LlamaHerdError(Exception):
@@ -161,19 +160,12 @@ class BadArgumentError(LlamaHerdError):
             return text
         return f"{self.file}{'' if self.line is None else f', line {self.line}'}: {text}"
 
-    def moved(  # noqa: PYI019 - typing.Self needs Python 3.11
-        self: _Bad,
-        **fields: Any,  # as in __init__
-    ) -> _Bad:
+    def moved(self, **fields: Any) -> Self:
         """Return a copy with another `argument`, `place`, `file` or `line`."""
         return type(self).like(self, **fields)
 
     @classmethod
-    def like(  # noqa: PYI019 - as above
-        cls: type[_Bad],
-        error: BadArgumentError,
-        **fields: Any,
-    ) -> _Bad:
+    def like(cls, error: BadArgumentError, **fields: Any) -> Self:
         """Return an error of this class with the fields of another error."""
         copy = cls(error.problem, **{**error._fields(), **fields})
         copy.value = error.value

@@ -36,8 +36,8 @@ def keep(error: BaseException, results: object, *, converted: bool = False) -> N
     vars(error).update(results=results, _kept=next(_next))
     note = f"llamaherd: {KEPT}"
     with suppress(Exception):  # the class of the error may refuse notes
-        if hasattr(error, "add_note") and note not in getattr(error, "__notes__", ()):
-            error.add_note(note)  # shown below the traceback, from Python 3.11 on
+        if note not in getattr(error, "__notes__", ()):
+            error.add_note(note)  # shown below the traceback
 
 
 def kept(error: BaseException) -> Any:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, fields
 from enum import Enum, IntEnum, auto
-from typing import TYPE_CHECKING, Literal, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Literal, NamedTuple, Self, TypeVar
 
 if TYPE_CHECKING:
     from array import array
@@ -41,13 +41,13 @@ class TextPiece(str):
     n_tokens: int
     logprobs: tuple[TokenLogprob, ...]
 
-    def __new__(  # noqa: PYI034 - typing.Self needs Python 3.11
+    def __new__(
         cls,
         text: str,
         kind: PieceKind = "answer",
         n_tokens: int = 0,
         logprobs: tuple[TokenLogprob, ...] = (),
-    ) -> TextPiece:
+    ) -> Self:
         """Make a piece of a text."""
         self = super().__new__(cls, text)
         self.kind = kind

@@ -19,11 +19,10 @@ import sys
 import threading
 from abc import ABC, abstractmethod
 from contextlib import suppress
-from typing import TYPE_CHECKING, ClassVar, NoReturn
+from typing import TYPE_CHECKING, ClassVar, NoReturn, Self
 
 if TYPE_CHECKING:
     from types import TracebackType
-    from typing import Self
 
 
 _INTERRUPTED = 128 + signal.SIGINT

@@ -6,7 +6,7 @@ import hashlib
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import MISSING, dataclass, field, fields
-from typing import TYPE_CHECKING, Protocol, TypeVar
+from typing import TYPE_CHECKING, Protocol, Self, TypeVar
 
 from llamaherd.engine.core.errors import Failure
 from llamaherd.engine.core.sampling import SamplingParams
@@ -111,9 +111,9 @@ class ChoicePaths(str):
     choices: array[int]
     depth: int
 
-    def __new__(  # noqa: PYI034 - typing.Self needs Python 3.11
+    def __new__(
         cls, tokens: array[int], parents: array[int], choices: array[int], depth: int
-    ) -> ChoicePaths:
+    ) -> Self:
         """Hash and keep the arrays, which must not change afterwards."""
         content = b"".join(part.tobytes() for part in (tokens, parents, choices))
         self = super().__new__(cls, hashlib.sha256(content).hexdigest())

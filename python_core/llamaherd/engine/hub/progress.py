@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from time import perf_counter
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, ClassVar, Self
 
 from llamaherd.engine.core.errors import ModelLoadError
 from llamaherd.engine.core.progress import (
@@ -88,7 +88,7 @@ class FetchMeter:
         elif self._option:
             self._bar.show(self._last)
 
-    def __enter__(self) -> FetchMeter:  # noqa: PYI034 - typing.Self is of Python 3.11
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *error: object) -> None:
