@@ -45,12 +45,10 @@ from llamaherd.engine.core.errors import renamed
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from llamaherd._r.arguments import ColumnsOfR
     from llamaherd.coding.estimation.estimates import Estimate
 
     Gold = GoldSample | Sequence[Any]
-    from collections.abc import Sequence
-
-    from llamaherd._r.arguments import ColumnsOfR
 
 
 def codes_in_one_form(

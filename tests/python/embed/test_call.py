@@ -21,10 +21,12 @@ from llamaherd.engine.core.errors import NativeError
 from llamaherd.engine.native.embedder import NativeEmbedder
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
+    from pathlib import Path
 
     from llamaherd.calls.run.embedding import Embeddings
 
+    TinyPath = Callable[[str], Path]
 
 N_EMBD = 2
 POISON = 13
@@ -136,13 +138,6 @@ def test_groups_have_room(lengths: list[int], n_ctx: int, n_texts: int) -> None:
 
 
 # ---- embedders that a model keeps for later calls
-
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from pathlib import Path
-
-    TinyPath = Callable[[str], Path]
 
 TEXTS = ["some text", "another one", "x" * 300, "short", "z" * 90]
 

@@ -10,7 +10,6 @@ from fake_context import FakeContext, answer
 from served import NAME, served
 
 if TYPE_CHECKING:
-    from fake_context import FakeContext
     from served import Client
 
 PATH = "/v1/messages"

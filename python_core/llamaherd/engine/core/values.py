@@ -22,8 +22,6 @@ if TYPE_CHECKING:
 
     from llamaherd.engine.core.argument import Name
 
-
-if TYPE_CHECKING:
     Schema: TypeAlias = Mapping[str, Any]
 
 
