@@ -264,7 +264,7 @@ def recalibrate(
         ordered=coded["ordered"],
     )
     recalibrated = lh.recalibrate(model, gold, **options)
-    there = frames.names(recalibrated.frame)
+    columns_after = frames.names(recalibrated.frame)
     label, n = recalibrated.columns["label"], len(recalibrated.labels)
     numbers = [
         _column(recalibrated.frame[name], name)
@@ -272,14 +272,16 @@ def recalibrate(
         if role in _NUMBERS or role.startswith("p_")
     ]
     old = {label, *(column["name"] for column in numbers)}
-    raw = [name for name in there if name.startswith(RAW) and name[len(RAW) :] in old]
+    raw = [
+        name for name in columns_after if name.startswith(RAW) and name[len(RAW) :] in old
+    ]
     known = {} if coded["run"] is None else json.loads(coded["run"])
     return parts(
         names=vector("text", recalibrated.names),
         label=vector("text", recalibrated.labels),
         numbers=table(numbers, n),
         raw=raw,
-        fold=there[-1],
+        fold=columns_after[-1],
         folds=vector("integer", recalibrated.folds),
         run=json.dumps({**known, **recalibrated.run}),
         record=_record(recalibrated),

@@ -174,17 +174,17 @@ def gpu() -> Finding:
 def cache() -> Finding:
     """Check whether models can be downloaded to the cache folder."""
     folder = model_cache_dir()
-    there = next(x for x in (folder, *folder.parents) if x.exists())
+    existing_folder = next(x for x in (folder, *folder.parents) if x.exists())
     models = list_cached_models()
     size = gigabytes(sum(model.size_bytes for model in models))
-    free = shutil.disk_usage(there).free
+    free = shutil.disk_usage(existing_folder).free
     text = f"{folder}: {gigabytes(free)} free; {len(models)} models here, {size}"
     try:
-        with tempfile.TemporaryFile(dir=there):
+        with tempfile.TemporaryFile(dir=existing_folder):
             pass
     except OSError as error:
         return _error(
-            f"{there} cannot be written to: {error.strerror}",
+            f"{existing_folder} cannot be written to: {error.strerror}",
             "set LLAMAHERD_CACHE_DIR to a folder of yours",
         )
     if free < _LITTLE_DISK:

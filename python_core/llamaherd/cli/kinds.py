@@ -60,13 +60,13 @@ def _kind(read: Callable[[str], Any], problem: str) -> ValueKind:
 
 def whole(low: int, high: int | None = None) -> ValueKind:
     """Return the kind of integers in [low, high]."""
-    wanted = f"of at least {low}" if high is None else f"from {low} to {high}"
+    limits = f"of at least {low}" if high is None else f"from {low} to {high}"
 
     def read(text: str) -> int | None:
         number = int(text) if re.fullmatch(r"[+-]?[0-9]+", text.strip()) else low - 1
         return number if low <= number <= (math.inf if high is None else high) else None
 
-    return _kind(read, f"is not a whole number {wanted}")
+    return _kind(read, f"is not a whole number {limits}")
 
 
 def _seconds(text: str) -> float | None:

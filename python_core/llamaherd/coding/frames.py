@@ -130,11 +130,11 @@ def column(frame: object, name: str, argument: str) -> list[Any]:
         raise ArgumentTypeError(
             f"must be the name of a column, not {checks.shown(name)}", argument=argument
         )
-    there = names(frame)
-    if name not in there:
+    existing = names(frame)
+    if name not in existing:
         raise ArgumentError(
             f"must be a column of the {words().frame}, not {checks.shown(name)}; "
-            f"there are {listed(frame)}{checks.meant(name, there)}",
+            f"there are {listed(frame)}{checks.meant(name, existing)}",
             argument=argument,
         )
     if isinstance(frame, Mapping):

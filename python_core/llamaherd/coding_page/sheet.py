@@ -237,9 +237,9 @@ def _check_columns(
         return
     for argument, name in asked.items():
         if name is not None and name not in data:
-            there = ", ".join(map(checks.quoted, list(data)[:20]))
+            existing = ", ".join(map(checks.quoted, list(data)[:20]))
             raise ArgumentError(
-                f"is {checks.quoted(name)}, but {file} has the columns {there}",
+                f"is {checks.quoted(name)}, but {file} has the columns {existing}",
                 argument=argument,
                 code="unknown_column",
             )

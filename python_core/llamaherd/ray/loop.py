@@ -104,15 +104,15 @@ class Dispatch:
         """Deliver the answers to a piece, and add up statistics."""
         i, before_s = piece.actor, piece.sent_s - self.group.came_s
         row = replace(self._rows.get(i) or ActorStats(actor=i, node=node), node=node)
-        for place, output, there in answers.outputs:
+        for place, output, answer_stats in answers.outputs:
             if (k := piece.indices[place]) not in self.group.open:
                 continue  # another actor was faster
-            first_s = there.first_token_s
+            first_s = answer_stats.first_token_s
             stats = replace(
-                there,
-                queue_s=before_s + there.queue_s,
+                answer_stats,
+                queue_s=before_s + answer_stats.queue_s,
                 first_token_s=None if first_s is None else before_s + first_s,
-                wall_s=before_s + there.wall_s,
+                wall_s=before_s + answer_stats.wall_s,
             )
             row = replace(
                 row,

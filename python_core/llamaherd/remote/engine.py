@@ -133,10 +133,10 @@ def _chosen(address: Address, named: str | None) -> dict[str, Any]:
         is_own = bool(names) and listed_models[0].get("owned_by") == "llamaherd"
         if len(names) == 1 or is_own:
             return listed_models[0]
-        there = f"{address.api} has {len(names)} models"
+        n_models = f"{address.api} has {len(names)} models"
         few = ", ".join(map(checks.quoted, names[:8]))
         raise ArgumentError(
-            f"is needed: {there}" + (f", such as {few}" if few else ""),
+            f"is needed: {n_models}" + (f", such as {few}" if few else ""),
             argument="model",
             code="missing",
         )

@@ -290,9 +290,9 @@ def server_named(name: str) -> RemoteServer:
     server = _info(_folder(name))
     if server is None:
         known = ", ".join(server.name for server in list_servers())
-        there = f"there are {known}" if known else "no server was started yet"
+        known_servers = f"there are {known}" if known else "no server was started yet"
         raise ArgumentError(
-            f"there is no server {quoted(name)} ({there}): start it with "
+            f"there is no server {quoted(name)} ({known_servers}): start it with "
             f"{call('start_server')}",
             argument="name",
             form="{problem}",

@@ -163,9 +163,9 @@ def shown(value: object) -> str:
     return JSON.value(value, checks.shown(value))
 
 
-def unfit(where: str, wanted: str, value: object, *, param: str = "") -> ApiError:
+def unfit(where: str, expected: str, value: object, *, param: str = "") -> ApiError:
     """Return the error of a value; `param` is its field, without it `where`."""
-    return bad_field(param or where, f"{where} must be {wanted}, not {shown(value)}")
+    return bad_field(param or where, f"{where} must be {expected}, not {shown(value)}")
 
 
 def checked_string(name: str, value: object) -> str:
@@ -239,8 +239,8 @@ def _check_choice(where: str, value: object, schema: Schema) -> None:
     if len(values) > 1:
         checks.choice(where, value, values)
     elif not is_same(value, values[0]):
-        wanted = f"must be {JSON.literal(values[0])}, not {shown(value)}"
-        raise ArgumentError(f"{wanted}: {why}" if why else wanted, argument=where)
+        problem = f"must be {JSON.literal(values[0])}, not {shown(value)}"
+        raise ArgumentError(f"{problem}: {why}" if why else problem, argument=where)
 
 
 _NOUNS = {"Length": "characters", "Items": "elements", "Properties": "fields"}

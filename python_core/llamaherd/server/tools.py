@@ -251,8 +251,8 @@ def _tool(where: str, tool: Mapping[str, Any]) -> dict[str, Any]:
     function = tool["function"]
     name = function["name"]
     if not _NAME.fullmatch(name):
-        wanted = "a name of at most 64 letters, digits, '_', '-' and '.'"
-        raise unfit(f"{where}.function.name", wanted, name, param="tools")
+        expected = "a name of at most 64 letters, digits, '_', '-' and '.'"
+        raise unfit(f"{where}.function.name", expected, name, param="tools")
     # Some templates need a description.
     declaration: dict[str, Any] = {"name": name, "description": ""}
     declaration |= {k: v for k, v in function.items() if v is not None and k != "strict"}

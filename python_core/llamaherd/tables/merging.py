@@ -164,8 +164,8 @@ def _flat(run: object, prefix: str = "") -> dict[str, object]:
 def _check_complete(shards: Sequence[_Shard]) -> None:
     """Check that no shard and no row is missing."""
     record = shards[0].record
-    there = {shard.record.shard for shard in shards}
-    missing = [str(i) for i in range(1, record.n_shards + 1) if i not in there]
+    shard_numbers = {shard.record.shard for shard in shards}
+    missing = [str(i) for i in range(1, record.n_shards + 1) if i not in shard_numbers]
     if missing:
         n_more = len(missing) - _MOST_SHOWN
         more = f" and {n_more} more" if n_more > 0 else ""

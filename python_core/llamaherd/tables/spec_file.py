@@ -76,16 +76,18 @@ def read_spec(path: str | os.PathLike[str]) -> RunSpec:
 
 def line_of(text: str, argument: str) -> int | None:
     """Return the number of the line that sets a key; None if no line is found."""
-    wanted = _parts(argument)
+    argument_path = _parts(argument)
     table: list[str] = []
     paths: list[list[str]] = []
     for line in text.splitlines():
         header, key = _HEADER.fullmatch(line), _KEY.match(line)
         table = _parts(header[1]) if header else table
         paths.append(table if header else [*table, *_parts(key[1])] if key else [])
-    for n in range(len(wanted), 0, -1):  # else the table, also if it is written in a line
+    for n in range(
+        len(argument_path), 0, -1
+    ):  # else the table, also if it is written in a line
         for number, path in enumerate(paths, 1):
-            if path[:n] == wanted[:n] or (n == 1 and wanted[0] in path):
+            if path[:n] == argument_path[:n] or (n == 1 and argument_path[0] in path):
                 return number
     return None
 

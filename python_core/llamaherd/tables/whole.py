@@ -160,10 +160,10 @@ def read_coded(path: str) -> Coded:
     numbers = [f"{prefix}{role}" for role in (*_NUMBERS, "p_*")]
     data = read_whole(path, numbers)
     text, data, texts = _with_texts(data, record["run"]["prompt"])
-    there = frames.names(data)
+    existing = frames.names(data)
     roles = {
         name.removeprefix(prefix): name
-        for name in there
+        for name in existing
         if name.startswith(prefix) and _is_role(name.removeprefix(prefix))
     }
     errors = _texts(data, roles.get("error"))

@@ -241,10 +241,10 @@ def plan_thinking(
     )
 
 
-def _asked(thinking_format: ThinkingFormat | None, wanted: Thinking) -> ThinkingFormat:
+def _asked(thinking_format: ThinkingFormat | None, thinking: Thinking) -> ThinkingFormat:
     """Return the format of a requested thought, in which the caller's markers prevail."""
-    start = wanted.start or (thinking_format.start if thinking_format else "")
-    end = wanted.end or (thinking_format.end if thinking_format else "")
+    start = thinking.start or (thinking_format.start if thinking_format else "")
+    end = thinking.end or (thinking_format.end if thinking_format else "")
     if not start or not end:
         raise ArgumentError(
             "has no effect: the chat template has no markers of thoughts (use "

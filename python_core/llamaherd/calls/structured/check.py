@@ -112,16 +112,16 @@ def _required(error: ValidationError) -> str:
 
 
 def _dependent(error: ValidationError) -> str:
-    there: Mapping[str, Any] = error.instance
+    instance: Mapping[str, Any] = error.instance
     for name, others in error.validator_value.items():
         names = [others] if isinstance(others, str) else others
-        if name in there and isinstance(names, list) and set(names) - set(there):
-            return _of_missing(names, there, f"required beside {json_text(name)}")
-    return _of_missing([], there, "required")
+        if name in instance and isinstance(names, list) and set(names) - set(instance):
+            return _of_missing(names, instance, f"required beside {json_text(name)}")
+    return _of_missing([], instance, "required")
 
 
-def _of_missing(names: Any, there: Any, what: str) -> str:  # JSON
-    missing = [name for name in names if name not in there]
+def _of_missing(names: Any, instance: Any, what: str) -> str:  # JSON
+    missing = [name for name in names if name not in instance]
     be = "property is" if len(missing) == 1 else "properties are"
     return f"the {be} missing, but {what}: {_json_texts(missing)}"
 

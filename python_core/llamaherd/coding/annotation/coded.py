@@ -152,17 +152,19 @@ class Coded:
         name = self.columns.get(role)
         if name is None or name not in names(self.frame):
             return
-        there = column(self.frame, name, role)
-        if len(there) == len(answers):
-            cells = enumerate(zip(there, answers, strict=True))
+        column_cells = column(self.frame, name, role)
+        if len(column_cells) == len(answers):
+            cells = enumerate(zip(column_cells, answers, strict=True))
             i = next((i for i, (a, b) in cells if not _is_same(a, b)), None)
             if i is None:
                 return
             answer = answers[i] if isinstance(answers[i], list) else [answers[i]]
             known = " or ".join(map(repr, answer))
-            what = f"{there[i]!r} in row {number_of(i)}, where the model gave {known}"
+            what = (
+                f"{column_cells[i]!r} in row {number_of(i)}, where the model gave {known}"
+            )
         else:
-            what = f"{len(there)} rows, but there are {len(answers)} labels"
+            what = f"{len(column_cells)} rows, but there are {len(answers)} labels"
         advice = "Write other probabilities to a new column"
         if role == "label":
             advice = (

@@ -239,10 +239,10 @@ def names_of_columns(
             f"{checks.shown(columns)}",
             argument="columns",
         )
-    there = set(existing)
+    existing_names = set(existing)
     counts = Counter(names.values())
     for role, name in names.items():
-        if name in there:
+        if name in existing_names:
             example = f"columns={{{role!r}: ...}}".replace("{", "{{").replace("}", "}}")
             raise ArgumentError(
                 f"the {words().frame} has a column {checks.quoted(name)} already",
@@ -278,11 +278,11 @@ def _by_mapping(roles: Sequence[str], columns: Mapping[Any, Any]) -> dict[str, s
             )
         if name is not None:
             checks.text(Argument("columns", (role,)), name)
-    wanted, names = plain_tree(columns), {}
+    name_of_role, names = plain_tree(columns), {}
     for role in roles:
-        name = wanted.get(role, role)
-        if role not in wanted and role.startswith(EACH) and EACH in wanted:
-            start = wanted[EACH]
+        name = name_of_role.get(role, role)
+        if role not in name_of_role and role.startswith(EACH) and EACH in name_of_role:
+            start = name_of_role[EACH]
             name = None if start is None else start + role.removeprefix(EACH)
         if name is not None:
             names[role] = name

@@ -108,8 +108,8 @@ def _model_of(host: Host) -> dict[str, Any]:
 
 def thinking_record(settings: Settings, stats: Stats) -> dict[str, Any]:
     """Describe the thoughts of a coding: counts, and a sentence for a methods section."""
-    wanted = settings.thinking
-    budget = wanted.budget if wanted else 0
+    thinking = settings.thinking
+    budget = thinking.budget if thinking else 0
     return {
         "budget": budget,
         "n_thoughts": stats.n_thoughts,

@@ -101,9 +101,9 @@ def scale_of_dict(content: object) -> NumberScale:
             argument="scale",
         )
     where = Argument("scale")
-    there = [key for key in content if content[key] is not None or key not in _KEYS]
+    keys = [key for key in content if content[key] is not None or key not in _KEYS]
     checks.known_fields(
-        there, _KEYS, _KEYS[:2], "a scale", lambda key: where.at(Field(key))
+        keys, _KEYS, _KEYS[:2], "a scale", lambda key: where.at(Field(key))
     )
     step = content.get("step")
     range_values = {

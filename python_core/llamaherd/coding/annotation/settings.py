@@ -72,7 +72,7 @@ class Settings(AnnotateOptions):
         """Return the settings that affect labels, as JSON types."""
         is_drawn = self.method == "generate" or self.evidence is not None
         has_seed = is_drawn or self.n_thoughts > 1
-        wanted = {
+        is_recorded = {
             "always": True,
             "classify": self.method == "classify",
             "drawn": is_drawn,
@@ -81,7 +81,7 @@ class Settings(AnnotateOptions):
         content = {}
         for name, declared in self.declared.items():
             recorded = declared.facts.get("recorded", "changed")
-            is_wanted = wanted.get(recorded, recorded and name in changed)
+            is_wanted = is_recorded.get(recorded, recorded and name in changed)
             if has_seed if name == "seed" else is_wanted:
                 value = getattr(self, name)
                 content[name] = _as_json(value)
@@ -290,8 +290,10 @@ def journal_path(journal: object, default: str) -> str | None:
         return None
     if journal is True:
         return default
-    wanted = f"{words().constant(None)}, {words().constant(True)} or a path"
-    path: str = os.fspath(checks.instance("journal", journal, (str, os.PathLike), wanted))
+    expected = f"{words().constant(None)}, {words().constant(True)} or a path"
+    path: str = os.fspath(
+        checks.instance("journal", journal, (str, os.PathLike), expected)
+    )
     return path
 
 

@@ -47,11 +47,11 @@ def check_coders(
     "unclear" must be declared as labels. If no column has a label, nothing is refused:
     then labels and codes are written differently.
     """
-    there, names = set(labels) - {None}, list(known)
+    used, names = set(labels) - {None}, list(known)
     columns = [list(column) for column in columns]
-    _check_spelling(columns, there.union(names))
+    _check_spelling(columns, used.union(names))
     codes_by_coder = [set(column) - {None} for column in columns]
-    are_codes = [not codes or are_alike(there, codes, names) for codes in codes_by_coder]
+    are_codes = [not codes or are_alike(used, codes, names) for codes in codes_by_coder]
     others = {
         code
         for codes, is_one in zip(codes_by_coder, are_codes, strict=True)

@@ -126,10 +126,10 @@ def names_of(categories: Sequence[Sequence[Any]]) -> list[Any]:
 
 def are_measured(values: Sequence[Any]) -> bool:
     """Return True for numbers with fractions, or with more than 20 different values."""
-    there = {value for value in map(plain, values) if value is not None}
-    if not there or any(isinstance(v, bool) or not _is_number(v) for v in there):
+    distinct = {value for value in map(plain, values) if value is not None}
+    if not distinct or any(isinstance(v, bool) or not _is_number(v) for v in distinct):
         return False
-    return len(there) > _MOST_LABELS or any(isinstance(v, float) for v in there)
+    return len(distinct) > _MOST_LABELS or any(isinstance(v, float) for v in distinct)
 
 
 def _is_number(value: object) -> bool:
@@ -219,22 +219,22 @@ def _worded(words: dict[str, str], word: str, other: Any) -> Any:
     """Return a word in the case (upper or lower) of `words`; `other` without words."""
     if word in words or not words:
         return words.get(word, other)
-    there = next(iter(words.values()))
+    example = next(iter(words.values()))
     return next(
         cased
         for cased in (word.upper(), word, word.title())
-        if cased.isupper() == there.isupper() and cased.islower() == there.islower()
+        if cased.isupper() == example.isupper() and cased.islower() == example.islower()
     )
 
 
 def _is_truth(column: Sequence[Any]) -> bool:
     """Return True for a column of truth values, or of texts of truth values."""
-    there = {cell for cell in column if cell is not None}
-    words = [cell for cell in there if isinstance(cell, str)]
+    distinct = {cell for cell in column if cell is not None}
+    words = [cell for cell in distinct if isinstance(cell, str)]
     return (
-        bool(there)
+        bool(distinct)
         and all(
-            isinstance(c, bool) or (isinstance(c, str) and _is_word(c)) for c in there
+            isinstance(c, bool) or (isinstance(c, str) and _is_word(c)) for c in distinct
         )
         and len(words) == len({word.casefold() for word in words})
     )

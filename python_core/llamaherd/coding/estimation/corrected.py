@@ -79,10 +79,10 @@ def corrected(
         values[kept] = of_labels
         values[kept[used.rows]] += (of_codes - of_labels[used.rows]) / used.probs
         columns[COLUMN if len(numbers) == 1 else f"{COLUMN}_{name}"] = values
-    there = [name for name in columns if name in frames.names(texts.frame)]
-    if there:
+    taken = [name for name in columns if name in frames.names(texts.frame)]
+    if taken:
         raise ArgumentError(
-            f"has a column {there[0]!r} already", argument="coded", code="duplicate"
+            f"has a column {taken[0]!r} already", argument="coded", code="duplicate"
         )
     return frames.with_columns(texts.frame, columns)
 

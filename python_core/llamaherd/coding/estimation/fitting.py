@@ -113,7 +113,7 @@ class Quantities:
     """Rows of a result for one outcome: weighted sums of coefficients."""
 
     names: Sequence[str]  # Names of the p columns of covariates
-    there: Ints  # int64[m], columns that are fitted
+    fitted: Ints  # int64[m], columns that are fitted
     rows: Sequence[tuple[str, str]]  # Term and group of each row
     # float64[q, m], weights of the fitted coefficients in each sum; the first m sums are
     # the coefficients
@@ -129,7 +129,7 @@ class Quantities:
         p = len(terms)
         return cls(
             names=terms,
-            there=np.arange(p),
+            fitted=np.arange(p),
             rows=[(term, "") for term in terms],
             ways=np.eye(p),
             at=range(p),
@@ -138,11 +138,11 @@ class Quantities:
 
     @classmethod
     def of_groups(
-        cls, names: Sequence[str], there: Ints, term: str, limits: tuple[float, float]
+        cls, names: Sequence[str], fitted: Ints, term: str, limits: tuple[float, float]
     ) -> Quantities:
         """Return the mean of each group, and each difference from the first group."""
-        eye = np.eye(len(there))
-        place = {int(g): i for i, g in enumerate(there)}
+        eye = np.eye(len(fitted))
+        place = {int(g): i for i, g in enumerate(fitted)}
         ways = [*eye]
         at: list[int | None] = [place.get(g) for g in range(len(names))]
         for g in range(1, len(names)):
@@ -155,7 +155,7 @@ class Quantities:
         differences = [("difference", f"{name} - {names[0]}") for name in names[1:]]
         return cls(
             names=names,
-            there=there,
+            fitted=fitted,
             rows=[*((term, name) for name in names), *differences],
             ways=np.array(ways),
             at=at,
@@ -187,14 +187,14 @@ class Fits:
         `ends` are the extreme outcomes, see `Influences.cases`. Returned are the numbers
         of codes that the skewness of each column requires, float64[p]; NaN if unknown.
         """
-        names, there, ways = quantities.names, quantities.there, quantities.ways
-        p, m = len(names), len(there)
+        names, fitted, ways = quantities.names, quantities.fitted, quantities.ways
+        p, m = len(names), len(fitted)
         covariance, needed = np.full((p, p), np.nan), np.full(p, np.nan)
         rows = [
             Estimate(outcome=outcome, term=term, group=group, method=method)
             for term, group in quantities.rows
         ]
-        part = problem.columns(there)
+        part = problem.columns(fitted)
         try:
             estimated, spread, required = (
                 _by_labels(problem, ways)
@@ -210,8 +210,10 @@ class Fits:
         else:
             values = ways @ estimated.theta
             low, high, errors = spread.limits(values, settings.level)
-            covariance[np.ix_(there, there)] = _widened(estimated.covariance, errors[:m])
-            needed[there] = required[:m]
+            covariance[np.ix_(fitted, fitted)] = _widened(
+                estimated.covariance, errors[:m]
+            )
+            needed[fitted] = required[:m]
             places = zip(quantities.at, quantities.limits, strict=True)
             for k, (i, limits) in enumerate(places):
                 if i is None:

@@ -123,14 +123,14 @@ def matrices(
     check_by_row(
         np.hstack([y_hat, x_hat])[uncoded], np.hstack([y, x])[uncoded], [left, *terms]
     )
-    there = (x_hat[used] != 0).any(axis=0) | (x[coded] != 0).any(axis=0)
-    there |= ~(x_hat != 0).any(axis=0)  # drops only values of unused rows
+    has_values = (x_hat[used] != 0).any(axis=0) | (x[coded] != 0).any(axis=0)
+    has_values |= ~(x_hat != 0).any(axis=0)  # drops only values of unused rows
     plain = Matrices(
-        x_hat=x_hat[used][:, there],
+        x_hat=x_hat[used][:, has_values],
         y_hat=y_hat[used, 0],
-        x=x[coded][:, there],
+        x=x[coded][:, has_values],
         y=y[coded, 0],
-        terms=tuple(term for term, has in zip(terms, there, strict=True) if has),
+        terms=tuple(term for term, has in zip(terms, has_values, strict=True) if has),
         outcome=left,
         has_label_right=label in columns_in(f"~ {right}"),
     )
@@ -140,7 +140,7 @@ def matrices(
             columns.assign(**{label: constant_column(columns[label], name)}),
             context=_KNOWN,
         )
-        return _numbers(of_name.rhs)[used][:, there], _numbers(of_name.lhs)[used, 0]
+        return _numbers(of_name.rhs)[used][:, has_values], _numbers(of_name.lhs)[used, 0]
 
     return averaged(plain, predicted, kept, by_name)
 
@@ -154,12 +154,12 @@ def averaged(
     """Return matrices averaged over all labels, weighted by their probabilities."""
     if all(kind.probs is None for kind in predicted):
         return [plain] * len(predicted)
-    names = dict.fromkeys(name for kind in predicted for name in kind.there(kept))
+    names = dict.fromkeys(name for kind in predicted for name in kind.labels_of(kept))
     by_label = {name: by_name(name) for name in names}
     averages = []
     for kind in predicted:
         x_hat, y_hat = np.zeros_like(plain.x_hat), np.zeros_like(plain.y_hat)
-        for name in kind.there(kept):
+        for name in kind.labels_of(kept):
             share = kind.shares(name, kept)
             x_hat += share[:, None] * by_label[name][0]
             y_hat += share * by_label[name][1]
@@ -348,9 +348,9 @@ def formula_rows(frame: object, names: Sequence[str], label: str) -> Ints:
 
     The column of labels may have missing values.
     """
-    there = set(frames.names(frame)) & set(names) - {label}
+    columns = set(frames.names(frame)) & set(names) - {label}
     complete = np.ones(frames.n_rows(frame), dtype=bool)
-    for name in there:
+    for name in columns:
         values = frames.column(frame, name, "formula")
         complete &= np.array([value is not None for value in values], dtype=bool)
     return np.flatnonzero(complete)
@@ -359,8 +359,8 @@ def formula_rows(frame: object, names: Sequence[str], label: str) -> Ints:
 def is_numeric(texts: Population) -> bool:
     """Return True if labels are numbers or truth values (1 and 0)."""
     values = frames.column(texts.frame, texts.label_column or "", "label")
-    there = [value for value in values if value is not None]
-    return bool(there) and all(isinstance(v, (Real, np.bool_)) for v in there)
+    present = [value for value in values if value is not None]
+    return bool(present) and all(isinstance(v, (Real, np.bool_)) for v in present)
 
 
 def recoded(texts: Population, rows: Ints, coded: Ints, gold: Codes) -> Any:  # of pandas
@@ -373,11 +373,11 @@ def recoded(texts: Population, rows: Ints, coded: Ints, gold: Codes) -> Any:  # 
         mixed[row] = code
     if is_numeric(texts):
         return list(map(_as_number, labels)), list(map(_as_number, mixed))
-    there = {label for label in (*labels, *mixed) if label is not None}
+    labels_used = {label for label in (*labels, *mixed) if label is not None}
     categories = frames.categories(texts.frame, texts.label_column or "") or []
     known = [text_of(category) for category in categories]
-    names = [name for name in known if name in there]
-    names += sorted(there.difference(names))
+    names = [name for name in known if name in labels_used]
+    names += sorted(labels_used.difference(names))
     ordered = frames.are_ordered(texts.frame, texts.label_column or "")
     return (
         pd.Categorical(labels, categories=names, ordered=ordered),
@@ -402,15 +402,15 @@ def used_columns(frame: object, names: Sequence[str], rows: Ints, used: Ints) ->
     """Return the columns of a formula, without categories that no used row has."""
     import pandas as pd  # formulaic has it
 
-    there = [name for name in names if name in frames.names(frame)]
+    column_names = [name for name in names if name in frames.names(frame)]
     if isinstance(frame, pd.DataFrame):
-        columns = frame[there]
+        columns = frame[column_names]
     else:
         columns = pd.DataFrame(
-            {name: frames.column(frame, name, "formula") for name in there}
+            {name: frames.column(frame, name, "formula") for name in column_names}
         )
     columns = columns.iloc[rows].reset_index(drop=True)
-    for name in there:
+    for name in column_names:
         values = columns[name]
         is_text = isinstance(values.dtype, pd.StringDtype) or values.dtype == object
         if hasattr(values, "cat") or is_text:

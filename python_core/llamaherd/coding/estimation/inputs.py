@@ -142,8 +142,8 @@ class Inputs:
         by_coders = {code for column in self.used.columns for code in column} - {None}
         is_scale = scale_of(coded, self.gold, label) in ("interval", "ratio")
         by_default = self.are_numbers or is_scale
-        there = self.all_values | by_coders
-        numbers = number_outcome(outcome, there, by_default=by_default)
+        values = self.all_values | by_coders
+        numbers = number_outcome(outcome, values, by_default=by_default)
         if self.several or not isinstance(numbers, Mapping):
             return self.used, numbers, is_scale
         used, scores = mean_codes(self.used, scores_of(numbers, by_coders))
@@ -207,10 +207,10 @@ def kept_rows(
     survey: Floats | None,
 ) -> Ints:
     """Return the rows with a label, a weight above 0 and a value in every used column."""
-    there = np.array([label is not None for label in texts.labels], dtype=bool)
+    is_kept = np.array([label is not None for label in texts.labels], dtype=bool)
     if survey is not None:
-        there &= survey > 0
-    kept = np.flatnonzero(there)
+        is_kept &= survey > 0
+    kept = np.flatnonzero(is_kept)
     used = dict.fromkeys(by_columns(by), "by")
     if formula is not None:
         known = formulas.columns_in(formula) - {texts.label_column}
@@ -266,8 +266,8 @@ def with_outcome(
             "must be one label where there is a formula", argument="outcome"
         )
     labels = [label for label in texts.labels if label is not None]
-    there = [labels_of(label, several=several) for label in labels]
-    checked_labels(outcome, texts, frozenset().union(*there))
+    label_sets = [labels_of(label, several=several) for label in labels]
+    checked_labels(outcome, texts, frozenset().union(*label_sets))
     name = texts.label_column or ""
     name = name if name.isidentifier() else f"`{name}`"
     has = f"has_label({name}, {outcome!r})" if several else f"{name} == {outcome!r}"

@@ -80,8 +80,8 @@ def fit_means(
         problem = problem.with_certainty()
         needed: dict[str, Floats] = {}
         for method in settings.methods:
-            there = coded if method != "naive" else np.arange(len(names))
-            quantities = Quantities.of_groups(names, there, term, limits)
+            estimable = coded if method != "naive" else np.arange(len(names))
+            quantities = Quantities.of_groups(names, estimable, term, limits)
             needed[method] = fits.add(
                 outcome, method, problem, quantities, settings, ends
             )
@@ -238,8 +238,8 @@ def fit_outcomes(  # noqa: PLR0917 - one caller
     groups, names = in_groups
     codes = settings.gold.decided
 
-    def numbers_of(wanted: Outcome | None) -> tuple[str, list[Numbers]]:
-        return shares_or_scores(wanted, texts, kept, predicted, codes, several=several)
+    def numbers_of(outcome: Outcome | None) -> tuple[str, list[Numbers]]:
+        return shares_or_scores(outcome, texts, kept, predicted, codes, several=several)
 
     term, numbers = numbers_of(outcome)
     if not is_median or not isinstance(outcome, Mapping):

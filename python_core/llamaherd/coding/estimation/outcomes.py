@@ -57,18 +57,18 @@ def labels_of(text: str, *, several: bool) -> frozenset[str]:
 
 
 def number_outcome(
-    outcome: Outcome | None, there: set[str], *, by_default: bool
+    outcome: Outcome | None, values: set[str], *, by_default: bool
 ) -> Outcome | None:
     """Map labels to numbers if a mean is estimated; otherwise return the outcome."""
     asked = _asked(outcome)
-    if asked == "quantile" and asked not in there:
+    if asked == "quantile" and asked not in values:
         raise ArgumentError(
             f"{asked!r} {OTHER_QUANTILES}", argument="outcome", code="removed"
         )
-    is_asked = asked in {MEAN, MEDIAN} and asked not in there
+    is_asked = asked in {MEAN, MEDIAN} and asked not in values
     if not is_asked and not (outcome is None and by_default):
         return outcome
-    numbers = {label: number_in(label) for label in there}
+    numbers = {label: number_in(label) for label in values}
     odd = sorted(label for label, number in numbers.items() if number is None)
     if odd:
         raise ArgumentError(
@@ -79,7 +79,7 @@ def number_outcome(
             form="{name} {problem}",
         )
     return scores_of(
-        {label: number for label, number in numbers.items() if number is not None}, there
+        {label: number for label, number in numbers.items() if number is not None}, values
     )
 
 
@@ -103,9 +103,9 @@ def limits_of(
     return (min(known), max(known))
 
 
-def asks_median(outcome: Outcome | None, there: set[str]) -> bool:
+def asks_median(outcome: Outcome | None, values: set[str]) -> bool:
     """Return True if an outcome asks for the median of numeric labels."""
-    return _asked(outcome) == MEDIAN and MEDIAN not in there
+    return _asked(outcome) == MEDIAN and MEDIAN not in values
 
 
 def _asked(outcome: Outcome | None) -> str:
@@ -115,31 +115,31 @@ def _asked(outcome: Outcome | None) -> str:
 
 
 def checked_labels(
-    outcome: str | Sequence[str] | None, texts: Population, there: frozenset[str]
+    outcome: str | Sequence[str] | None, texts: Population, labels_used: frozenset[str]
 ) -> list[str]:
     """Return the labels whose shares are estimated; all labels without an outcome."""
     if outcome is None:
-        known = [name for name in texts.names if name in there]
-        return known + sorted(there.difference(known))
+        known = [name for name in texts.names if name in labels_used]
+        return known + sorted(labels_used.difference(known))
     is_one = isinstance(outcome, str) or not isinstance(outcome, Iterable)
     labels = [outcome] if is_one else list(outcome)
-    choices = ", ".join(sorted(there))
+    choices = ", ".join(sorted(labels_used))
     if not labels:
         raise ArgumentError(
             f"must name at least one of the labels {choices}", argument="outcome"
         )
     for label in labels:
         name = text_of(label)
-        if name not in there:
+        if name not in labels_used:
             raise ArgumentError(
                 f"must be among the labels {choices}, not {checks.shown(label)}"
-                f"{checks.meant(name, there)}",
+                f"{checks.meant(name, labels_used)}",
                 argument="outcome",
             )
     return [str(text_of(label)) for label in labels]
 
 
-def scores_of(outcome: Mapping[str, float], there: set[str]) -> dict[str, float]:
+def scores_of(outcome: Mapping[str, float], values: set[str]) -> dict[str, float]:
     """Return the number of each label as float."""
     scores = {
         text_of(name) or "": checks.real(
@@ -147,10 +147,10 @@ def scores_of(outcome: Mapping[str, float], there: set[str]) -> dict[str, float]
         )
         for name, value in outcome.items()
     }
-    if there - set(scores):
+    if values - set(scores):
         raise ArgumentError(
             "must have a number for each label, also for "
-            f"{', '.join(sorted(there - set(scores)))}",
+            f"{', '.join(sorted(values - set(scores)))}",
             argument="outcome",
         )
     return scores
@@ -192,21 +192,21 @@ def value_numbers(
     """Number the values of a column in the kept rows; return numbers and values."""
     column = frames.column(texts.frame, name, "by")
     values = [column[i] for i in kept]
-    there = list(dict.fromkeys(values))
+    ordered = list(dict.fromkeys(values))
     if known is not None:
-        missing = [value for value in there if value not in known]
+        missing = [value for value in ordered if value not in known]
         if missing:
             raise ArgumentError(
                 f"of {name!r} lacks {checks.shown(missing[0])}", argument="order"
             )
-        there = [value for value in known if value in there]
+        ordered = [value for value in known if value in ordered]
     else:
         try:
-            there.sort()
+            ordered.sort()
         except TypeError:  # values of several types
-            there.sort(key=str)
-    index_of = {value: i for i, value in enumerate(there)}
-    return np.array([index_of[value] for value in values], dtype=np.int64), there
+            ordered.sort(key=str)
+    index_of = {value: i for i, value in enumerate(ordered)}
+    return np.array([index_of[value] for value in values], dtype=np.int64), ordered
 
 
 def in_one_form(
@@ -307,7 +307,7 @@ def _check_common(
     *,
     is_measured: bool,
 ) -> None:
-    there = {label for label in labels if label is not None}
+    used = {label for label in labels if label is not None}
     codes = {code for column in people for code in column if code is not None}
     if is_measured:
         odd = sorted(str(code) for code in codes if number_in(str(code)) is None)
@@ -316,9 +316,9 @@ def _check_common(
                 f"must have numbers, as the labels are, not {checks.quoted(odd[0])}",
                 argument="gold",
             )
-    elif there and codes and not are_alike(there, codes, known):
+    elif used and codes and not are_alike(used, codes, known):
         raise ArgumentError(
-            f"has none of the labels {_some(there)} among its codes {_some(codes)}: "
+            f"has none of the labels {_some(used)} among its codes {_some(codes)}: "
             "write labels and codes alike",
             argument="gold",
         )

@@ -56,7 +56,7 @@ class Predicted:
             return np.zeros(len(kept))
         return np.asarray(self.probs[kept, self.names.index(name)])
 
-    def there(self, kept: Ints) -> tuple[str, ...]:
+    def labels_of(self, kept: Ints) -> tuple[str, ...]:
         """Return the labels that have a probability above 0 in a kept text."""
         if self.probs is None:
             return tuple(sorted({self.labels[i] or "" for i in kept}))
@@ -147,14 +147,14 @@ def shares_or_scores(
         return "mean", [("score", of_labels, of_codes)]
     of_texts = [labels_of(label, several=several) for label in labels]
     of_people = [labels_of(code, several=several) for code in codes]
-    there = frozenset().union(*of_texts, *of_people)
+    labels_used = frozenset().union(*of_texts, *of_people)
     return "share", [
         (
             name,
             _has(of_texts, name) if by_labels else predicted.shares(name, kept),
             _has(of_people, name),
         )
-        for name in checked_labels(outcome, texts, there)
+        for name in checked_labels(outcome, texts, labels_used)
     ]
 
 
@@ -166,10 +166,10 @@ def _is_recalibrated(coded: object, texts: Population) -> bool:
     """Return True for a result of `recalibrate`, or a data frame with its columns."""
     if isinstance(coded, Coded):
         return isinstance(coded, Recalibrated)
-    there = set(frames.names(texts.frame))
+    columns = set(frames.names(texts.frame))
     starts = f"{RAW}{EACH}"
-    return f"{RAW}{texts.label_column}" in there and any(
-        name.startswith(starts) and name.removeprefix(RAW) in there for name in there
+    return f"{RAW}{texts.label_column}" in columns and any(
+        name.startswith(starts) and name.removeprefix(RAW) in columns for name in columns
     )
 
 
@@ -184,7 +184,7 @@ def comparable_predictions(
     """
     known = {*codes, *(texts.labels[i] or "" for i in kept)}
     kinds = [kind.among(known) for kind in predicted]
-    return [kind for kind in kinds if set(kind.there(kept)) <= known]
+    return [kind for kind in kinds if set(kind.labels_of(kept)) <= known]
 
 
 def _of_coded(coded: Coded, texts: Population) -> list[Predicted]:
@@ -209,13 +209,13 @@ def _of_coded(coded: Coded, texts: Population) -> list[Predicted]:
 def _of_frame(
     texts: Population, columns_by_label: Mapping[str, str] | None
 ) -> list[Predicted]:
-    there = frames.names(texts.frame)
+    existing = frames.names(texts.frame)
     columns = probability_columns(texts.frame, columns_by_label)
     probs = probabilities_in(texts.frame, columns)
     old = f"{RAW}{texts.label_column}"
     raw = {name: f"{RAW}{column}" for name, column in columns.items()}
     names = tuple(columns)
-    if old not in there or not set(raw.values()) <= set(there):
+    if old not in existing or not set(raw.values()) <= set(existing):
         return [_with_probs("probs", texts.labels, names, probs)]
     labels = [text_of(label) for label in frames.column(texts.frame, old, "label")]
     return [

@@ -160,15 +160,18 @@ def with_new_columns(
         numbers = values_of(model.names)
         values["mean"], values["sd"] = probs @ numbers, spread_of(probs, numbers)
     values |= {f"{EACH}{name}": probs[:, j] for j, name in enumerate(model.names)}
-    there = {role: name for role, name in model.columns.items() if role in values}
+    columns = {role: name for role, name in model.columns.items() if role in values}
     existing = frames.names(model.frame)
     old: dict[str, Any] = {
         RAW + name: np.array(frames.column(model.frame, name, role), dtype=np.float64)
-        for role, name in there.items()
+        for role, name in columns.items()
         if role.startswith(EACH)
     }
-    old = {RAW + there["label"]: label_column(list(model.labels), model.codebook), **old}
-    new = {name: values[role] for role, name in there.items()}
+    old = {
+        RAW + columns["label"]: label_column(list(model.labels), model.codebook),
+        **old,
+    }
+    new = {name: values[role] for role, name in columns.items()}
     fold = free_name("fold", dict.fromkeys([*existing, *old]))
     frame = frames.with_columns(model.frame, {**new, **old, fold: folds})
     return frame, results.labels
@@ -187,8 +190,8 @@ def coded_of(
     ordered: bool = False,
 ) -> Coded:
     """Read a data frame with columns of labels and of their probabilities."""
-    there = frames.names(data)
-    if f"{RAW}{label}" in there:
+    existing = frames.names(data)
+    if f"{RAW}{label}" in existing:
         raise ArgumentError(
             f"has a column {RAW + label!r}: it is recalibrated already. Give the "
             f"{words().frame} with the model's columns",
@@ -203,7 +206,9 @@ def coded_of(
     columns = probability_columns(data, probs)
     values = probabilities_in(data, columns)
     names = tuple(columns)
-    known = {role: role for role in _ROLES if role in there} if roles is None else roles
+    known = (
+        {role: role for role in _ROLES if role in existing} if roles is None else roles
+    )
     kind: Kind = "ordinal" if ordered else "label"
     return Coded(
         frame=data,
@@ -227,12 +232,12 @@ def coded_of(
 
 def probability_columns(data: Input, probs: Mapping[str, str] | None) -> dict[str, str]:
     """Return the columns of probabilities by label."""
-    there = frames.names(data)
+    existing = frames.names(data)
     columns = dict(probs or {})
     if probs is None:
         columns = {
             name.removeprefix(EACH): name
-            for name in there
+            for name in existing
             if name.startswith(EACH) and name != EACH
         }
     if len(columns) < 2:

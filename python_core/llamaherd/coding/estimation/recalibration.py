@@ -234,10 +234,10 @@ def _model_of(coded: Input, gold: object, label: str | None, text: str | None) -
         coded = coded.original
     if not isinstance(coded, Coded):
         design = gold.design if isinstance(gold, GoldSample) else {}
-        there = frames.names(coded)
+        columns = frames.names(coded)
         label = label or design.get("label") or "label"
         text = text or next(
-            (name for name in (design.get("text"), "text") if name in there), None
+            (name for name in (design.get("text"), "text") if name in columns), None
         )
         return coded_of(coded, label, text)
     coded.check_frame()

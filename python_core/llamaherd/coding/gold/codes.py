@@ -362,8 +362,8 @@ def _named(design: Mapping[str, Any], empty: Ints) -> str:
 def _rates(cells: Ints, coded: Ints) -> Floats:
     """Return the share of coded texts in each cell, float64[cells]; 1 for empty cells."""
     drawn = np.bincount(cells)
-    there = np.bincount(cells[coded], minlength=len(drawn))
-    return np.where(drawn > 0, there / np.maximum(drawn, 1), 1.0)
+    n_coded = np.bincount(cells[coded], minlength=len(drawn))
+    return np.where(drawn > 0, n_coded / np.maximum(drawn, 1), 1.0)
 
 
 def _uneven(names: list[str], strata: Ints, coded: Ints) -> str:

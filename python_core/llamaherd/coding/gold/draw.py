@@ -197,7 +197,7 @@ def gold_sample(
     drawn = texts.sample(draw, {"kind": kind, "seed": seed, **record})
     if isinstance(data, Coded):
         warn_of_examples(drawn, getattr(data.codebook, "examples", ()))
-    return drawn if after is None else pool(after, drawn, texts.there)
+    return drawn if after is None else pool(after, drawn, texts.eligible)
 
 
 def _checked_names(names: object, after: object) -> list[str]:
@@ -235,13 +235,13 @@ def _check_labels(names: Sequence[str], texts: Population) -> None:
 
 def _check_there(texts: Population, n: int) -> None:
     """Check that at least n texts can be drawn."""
-    if len(texts.there) == 0:
+    if len(texts.eligible) == 0:
         raise ArgumentError(
             "has no text to draw: missing and blank texts are never drawn",
             argument="data",
             code="empty",
         )
-    most = len(texts.there)
+    most = len(texts.eligible)
     if checks.integer("n", n, 1) > most:
         raise ArgumentError(
             f"must be at most {most}, not {n}: {count_of(most, 'text')} can be drawn "
@@ -294,7 +294,7 @@ def _drawn(
     `source` has the numbers of an unequal draw; `most` is None for a first wave.
     """
     if kind == "simple":
-        return sampling.draw_simple(len(texts.there), n, rng), {}
+        return sampling.draw_simple(len(texts.eligible), n, rng), {}
     if kind == "stratified":
         strata = texts.strata(by)
         draw = sampling.draw_stratified(strata, n, rng, allocation)
@@ -312,14 +312,14 @@ def _drawn(
         sizes = (
             1 - texts.confidence(source)
             if kind == "uncertainty"
-            else weights_of(texts.frame, source, len(texts))[texts.there]
+            else weights_of(texts.frame, source, len(texts))[texts.eligible]
         )
     if most is not None:
         probs = bounded_probs(sizes, n, floor, most)
     else:
         is_given = kind == "given"
         probs = sizes if is_given else sampling.inclusion_probs(sizes, n, floor)
-    draw = sampling.draw_unequal(probs, rng, texts.there)
+    draw = sampling.draw_unequal(probs, rng, texts.eligible)
     if len(draw.rows) != n:
         raise ArgumentError(
             f"must sum to {setting('n', n)}, not to {len(draw.rows)}", argument="prob"

@@ -207,8 +207,8 @@ class CodeReader:
             return self._by_form[form_of(written)], ""
         if is_nothing(written):
             return None, ""
-        there = f"{with_commas(self.names, 20)}{checks.meant(written, self.names)}"
-        return None, f"{checks.quoted(written)} is none of the labels {there}"
+        choices = f"{with_commas(self.names, 20)}{checks.meant(written, self.names)}"
+        return None, f"{checks.quoted(written)} is none of the labels {choices}"
 
     def are_notes(self, cells: Sequence[str]) -> bool:
         """Return True if some cell is not empty, and no cell is a label."""

@@ -72,19 +72,19 @@ class Join:
     ) -> Join:
         """Select the sample's columns of the data; `labels` replace a missing column."""
         is_frame = isinstance(frame, Mapping) or hasattr(frame, "columns")
-        there = frames.names(frame) if is_frame else []
+        existing = frames.names(frame) if is_frame else []
         name_of_labels = gold.design.get("label")
         raw = f"{RAW}{name_of_labels}"  # samples are drawn with the model's labels
         roles = {role: gold.design.get(role) for role in ("id", "text", "label")}
-        if raw in there:
+        if raw in existing:
             roles["label"] = raw
         columns = {
             role: frames.column(frame, name, role)
             for role, name in roles.items()
-            if name in there
+            if name in existing
         }
         drawn_with = columns.get("label", labels)
-        used = drawn_with if labels is None or raw in there else labels
+        used = drawn_with if labels is None or raw in existing else labels
         return cls(
             gold=gold,
             n=n,
@@ -92,7 +92,7 @@ class Join:
             texts=columns.get("text") if texts is None else texts,
             labels=None if drawn_with is None else label_forms(drawn_with),
             used=None if used is None else label_forms(used),
-            reordered=_reordered(gold.design.get("columns") or {}, frame, there),
+            reordered=_reordered(gold.design.get("columns") or {}, frame, existing),
         )
 
     @cached_property
@@ -293,9 +293,9 @@ def _cell(value: object) -> str:
     return str(value)
 
 
-def _reordered(known: Mapping[str, Any], frame: Input, there: Sequence[str]) -> str:
+def _reordered(known: Mapping[str, Any], frame: Input, existing: Sequence[str]) -> str:
     """Return the first column with the same values in another order, or ""."""
-    hashes = column_hashes(frame, [name for name in known if name in there])
+    hashes = column_hashes(frame, [name for name in known if name in existing])
     for name, (ordered, values) in hashes.items():
         if values == known[name][1] and ordered != known[name][0]:
             return name

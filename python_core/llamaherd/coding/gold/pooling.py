@@ -41,7 +41,7 @@ def earlier_draw(after: GoldSample, texts: Population) -> tuple[GoldSample, Popu
         column = frames.column(texts.frame, raw, "label")
         texts = replace(texts, labels=list(map(text_of, column)))
     left = replace(texts, drawn=frozenset(moved.rows))
-    if len(left.there) == 0:
+    if len(left.eligible) == 0:
         raise ArgumentError("has all texts already", argument="after", code="no_rows")
     return moved, left
 
@@ -110,14 +110,14 @@ def pool(after: GoldSample, new: GoldSample, left: Ints) -> GoldSample:
     design |= {"n": len(both), "seed": new.design["seed"], "history": history}
     if is_same:
         of_kind = draw_record(after.design)
-        there = after.strata >= 0
-        totals = np.bincount(after.strata[there])
+        is_in_wave = after.strata >= 0
+        totals = np.bincount(after.strata[is_in_wave])
         drawn = np.bincount(after.strata[both.rows], minlength=len(totals))
         if "drawn" in of_kind:
             of_kind["drawn"] = dict(zip(of_kind["strata"], drawn.tolist(), strict=True))
         probs = (drawn / totals)[after.strata]
         return replace(
-            both, design={**of_kind, **design}, all_probs=np.where(there, probs, 0.0)
+            both, design={**of_kind, **design}, all_probs=np.where(is_in_wave, probs, 0.0)
         )
     all_waves = (*(after.waves or (_wave(after),)), _wave(new))
     return replace(

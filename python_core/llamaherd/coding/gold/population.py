@@ -86,16 +86,16 @@ class Population:
         if id is not None:
             ids = _ids(frames.column(frame, id, "id"))
         labels: list[str | None] = [None] * n_texts
-        there: tuple[str, ...] = ()
+        label_values: tuple[str, ...] = ()
         if label is not None:
-            labels, there = _labels(frame, label, several=bool(several))
+            labels, label_values = _labels(frame, label, several=bool(several))
         return cls(
             data=data,
             frame=frame,
             ids=ids,
             texts=texts,
             labels=labels,
-            names=tuple(text_of(name) or "" for name in names) or there,
+            names=tuple(text_of(name) or "" for name in names) or label_values,
             several=bool(several),
             text_column=text,
             label_column=label,
@@ -106,7 +106,7 @@ class Population:
         return len(self.ids)
 
     @cached_property
-    def there(self) -> Ints:
+    def eligible(self) -> Ints:
         """Rows with a text that no earlier wave drew; all if no column has texts."""
         has_text = np.ones(len(self), dtype=bool)
         if self.text_column is not None:
@@ -128,7 +128,7 @@ class Population:
 
     def of_rows(self, values: object, name: str) -> Floats:
         """Return the numbers of the rows with a text."""
-        return np.asarray(frames.numbers_for(values, len(self), name)[self.there])
+        return np.asarray(frames.numbers_for(values, len(self), name)[self.eligible])
 
     def strata(self, by: str | Sequence[str] | None) -> list[str]:
         """Return the stratum of each row with a text, such as "a / b" for two columns."""
@@ -144,7 +144,7 @@ class Population:
         rows = list(zip(*columns, strict=True))
         return [
             " / ".join(_NO_LABEL if part is None else part or "none" for part in rows[i])
-            for i in self.there
+            for i in self.eligible
         ]
 
     def confidence(self, source: str | Sequence[float] | None) -> Floats:
@@ -169,7 +169,7 @@ class Population:
             raise ArgumentError(
                 f"must be between 0 and 1, not {words().number(f'{numbers[bad[0]]:g}')}",
                 argument="confidence",
-                place=(int(self.there[bad[0]]),),
+                place=(int(self.eligible[bad[0]]),),
                 code="out_of_range",
             )
         return np.asarray(np.minimum(numbers, 1.0))
@@ -180,10 +180,10 @@ class Population:
         Hashes of all columns show that rows were sorted, if no id, text or label does.
         """
         all_probs = np.zeros(len(self))
-        all_probs[self.there] = draw.all_probs
+        all_probs[self.eligible] = draw.all_probs
         strata = np.full(len(self), -1, dtype=np.int64)
-        strata[self.there] = draw.strata
-        rows = self.there[draw.rows].tolist()
+        strata[self.eligible] = draw.strata
+        rows = self.eligible[draw.rows].tolist()
         columns = (self.text_column, self.label_column, self.id_column)
         is_bare = columns == (None, None, None)
         marks = column_hashes(self.frame, frames.names(self.frame)) if is_bare else None
@@ -192,7 +192,7 @@ class Population:
             "kind": design["kind"],
             "n": len(rows),
             "N": len(self),
-            "n_missing": len(self) - len(self.there) - len(self.drawn),
+            "n_missing": len(self) - len(self.eligible) - len(self.drawn),
             "seed": design["seed"],
             "sha256": self.sha256,
             "labels_sha256": hash_of_labels(self.labels),
@@ -223,17 +223,17 @@ def _labels(
     labels = [text_of(cell) for cell in cells]
     if not several:
         labels = [value if form_of(value or "") else None for value in labels]
-    there: set[str] = set()
+    distinct: set[str] = set()
     if not are_measured(cells):  # else any number is allowed as a code
-        there = {value for value in labels if value is not None}
+        distinct = {value for value in labels if value is not None}
         if not several and frames.are_ordered(frame, label):
             # Agreement on an ordinal scale depends on the order of the names.
             known = frames.categories(frame, label)
             if known:
                 return labels, tuple(text_of(name) or "" for name in known)
     if several:
-        there = {part for value in there for part in labels_in(value, ())}
-    return labels, tuple(sorted(there | _with_probabilities(frame, label, there)))
+        distinct = {part for value in distinct for part in labels_in(value, ())}
+    return labels, tuple(sorted(distinct | _with_probabilities(frame, label, distinct)))
 
 
 def own_column(frame: object, role: str) -> str | None:
@@ -260,7 +260,7 @@ def own_ids(frame: object) -> str | None:
     return None
 
 
-def _with_probabilities(frame: object, label: str, there: set[str]) -> set[str]:
+def _with_probabilities(frame: object, label: str, distinct: set[str]) -> set[str]:
     """Return the labels whose probabilities are in columns of the data.
 
     People may give a label that the model never gave; only its column of probabilities
@@ -268,7 +268,7 @@ def _with_probabilities(frame: object, label: str, there: set[str]) -> set[str]:
     prefix of the column "label". The columns are used only if every label that
     occurs has such a column.
     """
-    if not there:
+    if not distinct:
         return set()
     prefix = f"{label.removesuffix('label')}p_" if label.endswith("label") else "p_"
     labels = {
@@ -276,7 +276,7 @@ def _with_probabilities(frame: object, label: str, there: set[str]) -> set[str]:
         for name in frames.names(frame)
         if name.startswith(prefix) and name != prefix
     }
-    return labels if there <= labels else set()
+    return labels if distinct <= labels else set()
 
 
 def _texts(frame: object, text: str | None, n_texts: int) -> list[str | None]:
@@ -364,9 +364,9 @@ def match_sample(
 
 def known_columns(design: Mapping[str, Any], frame: object) -> dict[str, str]:
     """Return the columns of a design that the data have, by role."""
-    there = frames.names(frame)
+    columns = frames.names(frame)
     roles = ("text", "label", "id")
-    return {role: design[role] for role in roles if design.get(role) in there}
+    return {role: design[role] for role in roles if design.get(role) in columns}
 
 
 def codes_and_probs(

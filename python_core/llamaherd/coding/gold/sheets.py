@@ -174,10 +174,10 @@ def _of_sidecar(path: Path) -> GoldSample:
         raise error.moved(argument="path", file=str(beside)) from error
 
 
-def _warn_of_missing(sample: GoldSample, there: Collection[int]) -> None:
+def _warn_of_missing(sample: GoldSample, present: Collection[int]) -> None:
     """Warn if texts of the sample have no row; `there` lists the texts with a row."""
     coded = sample.gold
-    missing = [i for i in range(len(sample)) if i not in there and coded[i] is None]
+    missing = [i for i in range(len(sample)) if i not in present and coded[i] is None]
     if not missing:
         return
     ids = listed_ids(sample.ids, missing)
@@ -352,8 +352,8 @@ def _changed(cells: Mapping[str, str], sample: GoldSample, i: int) -> list[str]:
         problems.append("text is not the one that was drawn: sort whole rows only")
     # Files of older versions have an empty cell if no label applies.
     label_forms = {form_of(label or ""), form_of(sample.word_of(label) or "")}
-    there = readings.get("model_label", (label or "",))
-    if label_forms.isdisjoint(map(form_of, there)):
+    label_readings = readings.get("model_label", (label or "",))
+    if label_forms.isdisjoint(map(form_of, label_readings)):
         problems.append("model_label is not the one that the model gave")
     cell = cells.get("inclusion_prob", str(prob))
     if not math.isclose(_number(cell), prob, rel_tol=_ROUNDED):

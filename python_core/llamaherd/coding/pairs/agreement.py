@@ -110,8 +110,8 @@ def pair_agreement(
     Source:
         Aronow, Samii, Assenova, Political Analysis 23, 2015 (pairs that share a text).
     """
-    wanted = f"what {call('compare_pairs')} returns"
-    checks.instance("comparison", comparison, PairComparison, wanted)
+    expected = f"what {call('compare_pairs')} returns"
+    checks.instance("comparison", comparison, PairComparison, expected)
     if pairs is None and known is None:
         raise ArgumentError(
             f"must be given, or {name_of('known')} must be given",

@@ -274,8 +274,8 @@ def _checked_question(
             argument="labels",
         )
     form = checks.text("layout", layout)
-    there = set(FIELD.findall(form))
-    missing = [f"{{{name}}}" for name in _NEEDED if name not in there]
+    form_fields = set(FIELD.findall(form))
+    missing = [f"{{{name}}}" for name in _NEEDED if name not in form_fields]
     if missing:
         raise ArgumentError(
             f"must have {', '.join(missing)}, not {checks.quoted(form)}",

@@ -129,8 +129,8 @@ def _style() -> Iterator[None]:
         from matplotlib.font_manager import get_font_names  # optional
     except ImportError as error:
         raise ImportError(MISSING) from error
-    there = set(get_font_names())
-    fonts = ["DejaVu Sans", *(name for name in _FONTS if name in there)]
+    installed = set(get_font_names())
+    fonts = ["DejaVu Sans", *(name for name in _FONTS if name in installed)]
     with mpl.rc_context({**_STYLE, "font.family": fonts}), warnings.catch_warnings():
         # A viewer of the SVG may have fonts with the missing glyphs.
         warnings.filterwarnings("ignore", "Glyph .* missing", UserWarning)

@@ -173,10 +173,10 @@ def _points(
     step = 0.6 / max(len(series) - 1, 1)
 
     def shift(v: Value) -> float:
-        there = sorted(beside.get((v.panel, v.row), ()), key=series.index)
-        if v.series not in there:
+        row_series = sorted(beside.get((v.panel, v.row), ()), key=series.index)
+        if v.series not in row_series:
             return 0.0
-        return (there.index(v.series) - (len(there) - 1) / 2) * step
+        return (row_series.index(v.series) - (len(row_series) - 1) / 2) * step
 
     return Points(
         x=[v.value for v in values],

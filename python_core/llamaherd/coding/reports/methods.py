@@ -150,8 +150,8 @@ def _coded_examples(facts: Mapping[str, Any]) -> int:
     """Return the number of examples of the prompt that are coded texts."""
     data, texts = facts["data"], [example.text for example in facts["book"].examples]
     if "texts" in data:
-        there = {text.strip() for text in data["texts"]}
-        return sum(text.strip() in there for text in texts)
+        texts_in_data = {text.strip() for text in data["texts"]}
+        return sum(text.strip() in texts_in_data for text in texts)
     hashes = set(data["texts_sha256"])
     return sum(sha256_of_text(text) in hashes for text in texts)
 
@@ -229,9 +229,9 @@ def facts_of(contents: Contents) -> dict[str, Any]:
     contents = {**dict.fromkeys(PARTS), **contents}
     run, rows = contents["run"], contents["data"]["rows"]
     failed = {int(index) for index in contents["errors"]}
-    there = [index for index in rows if index is not None]
-    coded = [index for index in there if index not in failed]
-    n_missing, n_failed = len(rows) - len(there), len(there) - len(coded)
+    known_rows = [index for index in rows if index is not None]
+    coded = [index for index in known_rows if index not in failed]
+    n_missing, n_failed = len(rows) - len(known_rows), len(known_rows) - len(coded)
     left_out = [
         f"{n_missing:,} {verb(n_missing, 'has', 'have')} no text" if n_missing else "",
         f"{n_failed:,} could not be coded" if n_failed else "",

@@ -236,7 +236,7 @@ def pieces_of(
         starts = [p.label for p in inside if p.start == start]
         last = labels[-1] if labels else ""
         at = names.index(last) if last in names else len(names)
-        joined, begun = (", ".join(dict.fromkeys(there)) for there in (labels, starts))
+        joined, begun = (", ".join(dict.fromkeys(cells)) for cells in (labels, starts))
         pieces.append(MarkedPiece(text[start:end], joined, begun, at % N_COLOURS))
     return pieces
 

@@ -56,9 +56,11 @@ def check_variants(
             f"earlier version. {_AGAIN}",
             argument="robustness",
         )
-    there = [int(row) for row in rows]
-    is_within = not there or 0 <= min(there) <= max(there) < len(texts)
-    texts_of_rows = Source.of([texts[row] for row in there], None) if is_within else None
+    indices = [int(row) for row in rows]
+    is_within = not indices or 0 <= min(indices) <= max(indices) < len(texts)
+    texts_of_rows = (
+        Source.of([texts[row] for row in indices], None) if is_within else None
+    )
     if texts_of_rows is None or texts_of_rows.texts != source.texts:
         raise ArgumentError(
             "does not belong to these labels: it was computed from other texts, or "
@@ -224,8 +226,8 @@ def hashed_labels(labels: Sequence[str | None]) -> list[str | None]:
 def _first_rows(rows: Ints, n_unique: int) -> list[int]:
     """Return the first row of each unique text."""
     first = np.full(n_unique, -1, dtype=np.int64)
-    there = np.flatnonzero(rows >= 0)[::-1]
-    first[rows[there]] = there
+    kept = np.flatnonzero(rows >= 0)[::-1]
+    first[rows[kept]] = kept
     return list(map(int, first))
 
 
@@ -314,7 +316,7 @@ def _examples(
             }
             for error in (validation.get("wrong") or [])[:n]
         ]
-    there = [i for i, text in enumerate(column) if text is not None]
+    indices = [i for i, text in enumerate(column) if text is not None]
     return [
         {
             "row": i,
@@ -324,7 +326,7 @@ def _examples(
             "text": column[i],
             "quote": quotes.get(i),
         }
-        for i in there[:n]
+        for i in indices[:n]
     ]
 
 

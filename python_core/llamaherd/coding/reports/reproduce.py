@@ -111,8 +111,8 @@ class Reproduction:
         same, largest = same_label, 0.0
         probs = _probs(contents.get("probs"), len(coded.names))
         if probs is not None and coded.probs is not None:
-            here, there = [i for i, _ in rows], [index for _, index in rows]
-            equal, largest = _equal(probs[there], coded.probs[here])
+            new_rows, old_rows = [i for i, _ in rows], [index for _, index in rows]
+            equal, largest = _equal(probs[old_rows], coded.probs[new_rows])
             same = same_label & equal
         elif probs is not None:
             same, largest = np.zeros(len(rows), dtype=bool), math.nan

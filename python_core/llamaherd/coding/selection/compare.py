@@ -129,7 +129,7 @@ def by_name(
     argument: str,
     values: Any,
     kinds: type | tuple[type, ...],
-    wanted: str,
+    expected: str,
 ) -> dict[str, Any]:
     """Return values by name; values in a list, or a single one, are named 1, 2 and so on.
 
@@ -145,7 +145,7 @@ def by_name(
             raise ArgumentError(
                 f"must have names, not {checks.shown(name)}", argument=argument
             )
-        checks.instance(Argument(argument, (i,)), value, kinds, wanted)
+        checks.instance(Argument(argument, (i,)), value, kinds, expected)
     return dict(values)
 
 
@@ -294,10 +294,10 @@ def compare_codebooks(
     sample = opened_sample(gold)
     _check_data(data, sample, text)
     kinds = (Codebook, CodebookCandidate)
-    wanted = f"a Codebook, or made by {call('candidate')}"
+    expected = f"a Codebook, or made by {call('candidate')}"
     shared = checked_names(settings)
     tried: dict[str, CodebookCandidate] = {}
-    for name, value in by_name("candidates", candidates, kinds, wanted).items():
+    for name, value in by_name("candidates", candidates, kinds, expected).items():
         one = CodebookCandidate(codebook=value) if isinstance(value, Codebook) else value
         check_codebook(name, one.codebook, sample)
         if one.context is None and context is None:

@@ -170,8 +170,8 @@ def best_codebook(
         TypeError: `comparison` is not the result of `compare_codebooks`.
         ValueError: There is no candidate of this name, or no value is defined.
     """
-    wanted = f"the result of {call('compare_codebooks')}"
-    checks.instance("comparison", comparison, CodebookComparison, wanted)
+    expected = f"the result of {call('compare_codebooks')}"
+    checks.instance("comparison", comparison, CodebookComparison, expected)
     checks.choice("prefer", prefer, get_args(Prefer))
     at = _chosen(comparison, prefer, name)
     candidate = comparison.candidates[at]
@@ -413,14 +413,14 @@ def _validation(
     codes: PartCodes, labels: Coded, measure: SelectionMeasure, level: float
 ) -> Validation:
     """Return all measures on the texts of "evaluate", from the codes of all coders."""
-    there = [
+    coder_indices = [
         i for i, column in enumerate(codes.columns) if len(texts_with_code([column]))
     ]
     people = Codes(
         rows=codes.rows,
         probs=codes.probs,
-        columns=[codes.columns[i] for i in there],
-        coders=tuple(codes.coders[i] for i in there),
+        columns=[codes.columns[i] for i in coder_indices],
+        coders=tuple(codes.coders[i] for i in coder_indices),
         design={},
     )
     is_ordinal = (codes.design or {}).get("scale") == "ordinal"

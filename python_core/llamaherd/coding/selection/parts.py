@@ -188,8 +188,8 @@ def opened_sample(gold: Any) -> GoldSample:  # a sample or a path
     if isinstance(gold, (str, os.PathLike)):
         with renamed(path="gold"):
             return read_gold(gold)
-    wanted = "a GoldSample, or the path of the CSV file that people coded"
-    return checks.instance("gold", gold, GoldSample, wanted)
+    expected = "a GoldSample, or the path of the CSV file that people coded"
+    return checks.instance("gold", gold, GoldSample, expected)
 
 
 def store_record(path: str | os.PathLike[str], record: Mapping[str, Any]) -> None:
@@ -217,21 +217,21 @@ def _allotted(
     """Return the part of each text of the sample."""
     strata = np.asarray(gold.strata[gold.rows])
     names = list(shares)
-    wanted = np.array([shares[name] for name in names])
+    targets = np.array([shares[name] for name in names])
     allotted = np.empty(len(gold), dtype=object)
     carry = np.zeros(len(names))
     for stratum in np.unique(strata):
         at = np.flatnonzero(strata == stratum)
-        if len(at) < np.count_nonzero(wanted):
+        if len(at) < np.count_nonzero(targets):
             raise ArgumentError(
                 f"has {count_of(len(at), 'text')} in {_named(gold, int(stratum))}, too "
                 "few for "
-                f"{np.count_nonzero(wanted)} parts: draw more texts, or leave one part "
+                f"{np.count_nonzero(targets)} parts: draw more texts, or leave one part "
                 "out with explore=0",
                 argument="gold",
                 code="too_few",
             )
-        sizes, carry = _sizes(len(at), wanted, carry)
+        sizes, carry = _sizes(len(at), targets, carry)
         parts = np.repeat(np.array(names, dtype=object), sizes)
         allotted[at] = parts[rng.permutation(len(at))]
     text_parts = [str(part) for part in allotted]
@@ -239,13 +239,13 @@ def _allotted(
     return text_parts
 
 
-def _sizes(n: int, wanted: np.ndarray[Any, Any], carry: Any) -> tuple[Ints, Any]:
+def _sizes(n: int, targets: np.ndarray[Any, Any], carry: Any) -> tuple[Ints, Any]:
     """Return the sizes of parts in a stratum, and the rounding errors."""
-    ideal = n * wanted + carry
-    least = (wanted > 0).astype(np.int64)
+    ideal = n * targets + carry
+    least = (targets > 0).astype(np.int64)
     sizes = np.maximum(np.floor(ideal + 1e-9).astype(np.int64), least)
     while sizes.sum() < n:
-        sizes[int(np.argmax(np.where(wanted > 0, ideal - sizes, -np.inf)))] += 1
+        sizes[int(np.argmax(np.where(targets > 0, ideal - sizes, -np.inf)))] += 1
     while sizes.sum() > n:
         sizes[int(np.argmax(np.where(sizes > least, sizes - ideal, -np.inf)))] -= 1
     return sizes, ideal - sizes
@@ -253,9 +253,9 @@ def _sizes(n: int, wanted: np.ndarray[Any, Any], carry: Any) -> tuple[Ints, Any]
 
 def _check_sizes(allotted: Sequence[str], shares: Mapping[str, float]) -> None:
     few = []
-    for name, wanted in shares.items():
+    for name, share in shares.items():
         n = allotted.count(name)
-        if wanted > 0 and n < _LEAST:
+        if share > 0 and n < _LEAST:
             raise ArgumentError(
                 f"would have {n} of {count_of(len(allotted), 'text')}, and needs "
                 f"{_LEAST} at least: give it a larger share, or draw more texts",
@@ -314,8 +314,8 @@ class PartCodes(Codes):
 
         Texts are found by their content; equal ones are coded once.
         """
-        wanted = f"the result of {call('annotate')}"
-        coded = checks.instance("coded", coded, Coded, wanted)
+        expected = f"the result of {call('annotate')}"
+        coded = checks.instance("coded", coded, Coded, expected)
         first: dict[str, int] = {}
         for row, text in enumerate(frames.column(coded.frame, coded.text, "text")):
             if text is not None:

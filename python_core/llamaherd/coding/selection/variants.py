@@ -246,12 +246,12 @@ def _coded_first(
 
 def drawn_rows(texts: Sequence[object], n_texts: int | None, seed: int) -> list[int]:
     """Return the rows that have a text, in order: all, or `n_texts` drawn at random."""
-    there = [i for i, text in enumerate(texts) if text is not None]
+    indices = [i for i, text in enumerate(texts) if text is not None]
     if n_texts is None:
-        return there
-    n = min(checks.integer("n_texts", n_texts, 1), len(there))
-    drawn = np.random.default_rng(seed).choice(len(there), size=n, replace=False)
-    return [there[i] for i in sorted(drawn.tolist())]
+        return indices
+    n = min(checks.integer("n_texts", n_texts, 1), len(indices))
+    drawn = np.random.default_rng(seed).choice(len(indices), size=n, replace=False)
+    return [indices[i] for i in sorted(drawn.tolist())]
 
 
 def variants_of(

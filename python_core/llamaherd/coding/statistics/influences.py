@@ -336,12 +336,12 @@ def replicate_factors(problem: Problem, n: int, rng: np.random.Generator) -> Flo
         if problem.drawing is None:  # strata of all texts are those of one draw
             along[others] = -all_probs[others]
         for h in np.unique(problem.strata):
-            there = np.zeros(n_texts, dtype=bool)
-            there[rows[problem.strata == h]] = True
+            in_stratum = np.zeros(n_texts, dtype=bool)
+            in_stratum[rows[problem.strata == h]] = True
             if problem.drawing is None:
-                there |= others & (all_strata == h)
+                in_stratum |= others & (all_strata == h)
             more = 0.0 if problem.outside is None else problem.outside.of(int(h))[1]
-            signs[there] = _without(signs[there], along[there], more)
+            signs[in_stratum] = _without(signs[in_stratum], along[in_stratum], more)
     return np.asarray(1 + FAY * sizes[:, None] * signs)
 
 
@@ -362,9 +362,11 @@ def _factors_of_draw(problem: Problem, n: int, rng: np.random.Generator) -> Floa
     signs = _signs(len(rows), n, rng)
     if problem.strata is not None:
         for h in np.unique(problem.strata):
-            there = problem.strata == h
+            in_stratum = problem.strata == h
             more = 0.0 if problem.outside is None else problem.outside.of(int(h))[1]
-            signs[there] = _without(signs[there], np.sqrt(left[there]), more)
+            signs[in_stratum] = _without(
+                signs[in_stratum], np.sqrt(left[in_stratum]), more
+            )
     sizes = np.sqrt(left / (1 - problem.stratum_leverage)) * ratio
     moves = np.clip(sizes[:, None] * signs, -_MOST_MOVE, _MOST_MOVE)
     factors = np.ones((len(problem.y_hat), n))

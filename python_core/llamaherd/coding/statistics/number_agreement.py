@@ -103,8 +103,8 @@ def number_agreement(
         )
     level_of(level)
     weights = unit_weights_of(unit_weights, x.shape[1])
-    there = np.isfinite(x).all(axis=0) & (weights > 0)
-    x, w = x[:, there], weights[there]
+    is_complete = np.isfinite(x).all(axis=0) & (weights > 0)
+    x, w = x[:, is_complete], weights[is_complete]
     k, n = x.shape
 
     scaled = _scaled(x)

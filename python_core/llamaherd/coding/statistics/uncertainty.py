@@ -263,8 +263,8 @@ class UnitStatistic:
         known = ~np.isnan(self.unseen)
         low = np.where(known, self.unseen, np.inf).min(axis=0)
         high = np.where(known, self.unseen, -np.inf).max(axis=0)
-        there = known.any(axis=0)
-        return np.where(there, low, np.nan), np.where(there, high, np.nan)
+        is_known = known.any(axis=0)
+        return np.where(is_known, low, np.nan), np.where(is_known, high, np.nan)
 
     def limits(self, level: float) -> tuple[float, float]:
         """Return confidence limits; NaN if they are undefined.

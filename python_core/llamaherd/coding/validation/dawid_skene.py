@@ -153,9 +153,9 @@ def _matrix(gold: GoldSample) -> tuple[Ints, tuple[str, ...], list[int]]:
             argument="gold",
             code="few_coders",
         )
-    there = {code for column in columns for code in column if code is not None}
-    names = [name for name in gold.names if name in there]
-    names += sorted(there.difference(names))
+    distinct = {code for column in columns for code in column if code is not None}
+    names = [name for name in gold.names if name in distinct]
+    names += sorted(distinct.difference(names))
     number: dict[str | None, int] = {name: k for k, name in enumerate(names)}
     matrix = [[number.get(column[i], -1) for i in at] for column in columns]
     return np.array(matrix, dtype=np.int64), tuple(names), at

@@ -63,10 +63,10 @@ def label_column_of(coded: Input, gold: Input, label: str | None) -> str | None:
     is_result = hasattr(coded, "frame") or hasattr(coded, "names")
     if label is not None or not is_frame or is_result:
         return label
-    there = frames.names(coded)
+    columns = frames.names(coded)
     design = getattr(gold, "design", None) or {}
     for name in (design.get("label"), "label"):
-        if name in there:
+        if name in columns:
             return str(name)
     raise ArgumentError(
         f"must be the name of the column that has the labels; there are "

@@ -168,7 +168,7 @@ def _compared(
         rows: Measure and label by the title of a row.
     """
     columns = [part for part in parts if any(key[0] == part for key in values)]
-    there = {
+    names_by_key = {
         name: key
         for name, key in rows.items()
         if any((part, *key) in values for part in columns)
@@ -178,7 +178,7 @@ def _compared(
         [[title, *(heads[part] for part in columns)]]
         + [
             [name, *(values.get((part, *key), "-") for part in columns)]
-            for name, key in there.items()
+            for name, key in names_by_key.items()
         ]
     )
 

@@ -205,8 +205,8 @@ def _wide(
     truth_col: str | None,
     levels: Sequence[Hashable] | None,
 ) -> _Wide:
-    there = frames.names(annotations)
-    missing = [name for name in columns if name not in there]
+    existing = frames.names(annotations)
+    missing = [name for name in columns if name not in existing]
     if missing:
         raise ArgumentError(
             f"is missing required column(s): {', '.join(missing)}; there are "

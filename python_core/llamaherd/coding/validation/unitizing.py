@@ -141,10 +141,12 @@ class Unitizing:
         labels: Sequence[str] | None = None,
     ) -> None:
         known = {unit.label for texts in coders for text in texts for unit in text}
-        wanted = sorted(known if labels is None else known & set(labels))
+        labels_compared = sorted(known if labels is None else known & set(labels))
         self._n_coders = len(coders)
         self._lengths = np.array(lengths, dtype=np.int64)
-        self._parts = [_Part.of_texts(coders, lengths, label) for label in wanted]
+        self._parts = [
+            _Part.of_texts(coders, lengths, label) for label in labels_compared
+        ]
 
     def alpha(self, order: Ints | None = None) -> float:
         """Return alpha: 1 for perfect agreement, about 0 for chance."""

@@ -243,21 +243,21 @@ def choice(name: Name, value: object, choices: Sequence[_T]) -> _T:
 
 
 @overload
-def instance(name: Name, value: object, kind: type[_T], wanted: str) -> _T: ...
+def instance(name: Name, value: object, kind: type[_T], expected: str) -> _T: ...
 
 
 @overload
 def instance(
-    name: Name, value: object, kind: tuple[type[Any], ...], wanted: str
+    name: Name, value: object, kind: tuple[type[Any], ...], expected: str
 ) -> Any: ...
 
 
 def instance(
-    name: Name, value: object, kind: type[Any] | tuple[type[Any], ...], wanted: str
+    name: Name, value: object, kind: type[Any] | tuple[type[Any], ...], expected: str
 ) -> Any:
     """Check the type of a value; `wanted` completes the message "must be ..."."""
     if not isinstance(value, kind):
-        raise ArgumentTypeError(f"must be {wanted}, not {shown(value)}", argument=name)
+        raise ArgumentTypeError(f"must be {expected}, not {shown(value)}", argument=name)
     return value
 
 

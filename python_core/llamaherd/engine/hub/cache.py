@@ -230,9 +230,9 @@ def ollama_path(name: str) -> Path:
     """Return the path of a model in the store of Ollama; the default tag is "latest"."""
     models = list_ollama_models()
     asked = name.strip().lower()
-    wanted = asked if ":" in asked.rsplit("/", 1)[-1] else f"{asked}:latest"
+    full_name = asked if ":" in asked.rsplit("/", 1)[-1] else f"{asked}:latest"
     for model in models:
-        if model.name.lower() == wanted:
+        if model.name.lower() == full_name:
             return model.path
     same = [model for model in models if model.name.lower().split(":")[0] == asked]
     if len(same) == 1:  # the model has only one tag

@@ -121,32 +121,37 @@ def available_bytes(check_memory: bool) -> int | None:
 
 
 def choose(
-    source: str, there: Sequence[Offer], wanted: str | None, available: int | None
+    source: str,
+    available_offers: Sequence[Offer],
+    quantization: str | None,
+    available: int | None,
 ) -> Offer:
     """Return the model with a quantization or file name; None: the best that fits."""
-    if not there:
+    if not available_offers:
         raise ModelLoadError(
             f"{source} has no GGUF files; look for a repository whose name ends in -GGUF"
         )
-    ranked = sorted(there, key=_rank)
-    if wanted is None:
+    ranked = sorted(available_offers, key=_rank)
+    if quantization is None:
         fitting = [offer for offer in ranked if fits(offer.size_bytes, available)]
         if fitting:
             return fitting[0]
-        smallest = min(there, key=lambda offer: offer.size_bytes or 0)
+        smallest = min(available_offers, key=lambda offer: offer.size_bytes or 0)
         raise ModelLoadError(
             f"{source}: none of its files fits into memory. "
             f"{_shortage(smallest, available)} "
             "Use a smaller model, close other programs, or pass "
             f"{setting('check_memory', False)}"
         )
-    exact = [offer for offer in ranked if wanted in (file.name for file in offer.files)]
-    offers = exact or [offer for offer in ranked if _is_meant(offer, wanted)]
+    exact = [
+        offer for offer in ranked if quantization in (file.name for file in offer.files)
+    ]
+    offers = exact or [offer for offer in ranked if _is_meant(offer, quantization)]
     if not offers:
         have = ", ".join(str(offer) for offer in ranked)
-        raise ModelLoadError(f"{source}: there is no {wanted!r}; there is {have}")
+        raise ModelLoadError(f"{source}: there is no {quantization!r}; there is {have}")
     names = sorted(offer.name for offer in offers)
-    if wanted.lower().endswith(".gguf") and len(names) > 1:
+    if quantization.lower().endswith(".gguf") and len(names) > 1:
         raise ModelLoadError(
             f"{source}: several files have this name: {', '.join(names)}; give "
             "the path of one of them"
@@ -183,9 +188,9 @@ def _shortage(offer: Offer, available: int | None) -> str:
     )
 
 
-def _is_meant(offer: Offer, wanted: str) -> bool:
+def _is_meant(offer: Offer, quantization: str) -> bool:
     name = offer.name.lower()
-    word = wanted.lower()
+    word = quantization.lower()
     if word.endswith(".gguf"):
         return any(
             word in (file.name.lower(), file.name.lower().rsplit("/", 1)[-1])

@@ -114,8 +114,8 @@ def hub_file(what: HubModel, options: FetchOptions) -> Path:
                 options.meter.say(f"Using {cached}.")
                 return cached
     options.check_may_download(str(what))
-    there = _repository(what.repo, what.revision, options.token)
-    offers = quantizations.offers(there.files)
+    repository = _repository(what.repo, what.revision, options.token)
+    offers = quantizations.offers(repository.files)
     available = available_bytes(options.check_memory)
     offer = quantizations.choose(str(what), offers, what.file_or_quantization, available)
     if what.file_or_quantization is None:
@@ -123,7 +123,7 @@ def hub_file(what: HubModel, options: FetchOptions) -> Path:
         options.meter.say(
             f"{what}: taking {offer}." + (f" There is also {others}." if others else "")
         )
-    return _hub_files(what, there.commit, offer, folder, options)
+    return _hub_files(what, repository.commit, offer, folder, options)
 
 
 def _hub_files(
@@ -176,23 +176,23 @@ def _is_of(target: Path, file: RemoteFile, commit: str, source: str) -> bool:
 
 def _best_of(root: Path, files: list[Path], what: HubModel) -> Path | None:
     """Return the cached file that matches the request; None if none is complete."""
-    there = {
+    paths = {
         path.relative_to(root).as_posix(): path
         for path in files
         if is_meant(path.relative_to(root).as_posix(), what.file_or_quantization)
     }
     offers = quantizations.offers(
         RemoteFile(name=name, size_bytes=path.stat().st_size, sha256=None)
-        for name, path in there.items()
+        for name, path in paths.items()
     )
     whole = [
         offer
         for offer in offers
-        if _is_whole(offer) and _is_of_one_commit([there[f.name] for f in offer.files])
+        if _is_whole(offer) and _is_of_one_commit([paths[f.name] for f in offer.files])
     ]
     if not whole:
         return None
-    return there[quantizations.choose(str(what), whole, None, None).name]
+    return paths[quantizations.choose(str(what), whole, None, None).name]
 
 
 def _is_whole(offer: Offer) -> bool:

@@ -176,8 +176,8 @@ def _plan(
     # Plan for more and longer requests than now, because each new cache costs time.
     next_power = 1 << (max(needs) - 1).bit_length()
     more = [*needs, *(needs if is_busy else ()), next_power]
-    for wanted in (more, needs):
-        work = replace(work, needs=wanted, n_prefixes=n_hold)
+    for n_cells in (more, needs):
+        work = replace(work, needs=n_cells, n_prefixes=n_hold)
         larger = sizing.plan(work, layout)
         if _has_all(larger, plan):
             return _with_last_slots(sizing, work, layout, larger)

@@ -160,17 +160,17 @@ def with_beginnings(
         tokens = prompt[:length] if length else prompt
         is_whole = length == len(prompt)
         is_known = length > 0 and cache.find(tokens, is_whole=is_whole) is not None
-        wanted: list[int] = []
+        needed: list[int] = []
         if len(roots) == 1:  # otherwise they would need many hold slots at once
             shared = cache.shared(tokens)
             n_later = len(prompt) if shared.continues else n_again
-            wanted = sorted({n_later, shared.n_tokens})
+            needed = sorted({n_later, shared.n_tokens})
         if length:
-            wanted = [n for n in wanted if n < length]
+            needed = [n for n in needed if n < length]
         else:  # the last token of a prompt is computed to obtain its logits
-            wanted = [min(n, len(prompt) - 1) for n in wanted]
+            needed = [min(n, len(prompt) - 1) for n in needed]
         beginnings.append(
-            [] if is_known else _beginnings(tokens, wanted, cache, least, room)
+            [] if is_known else _beginnings(tokens, needed, cache, least, room)
         )
         if len(noted) < _MOST_NOTED:
             noted.append((tokens, length == 0))
@@ -191,7 +191,7 @@ def kept_for(
 
 
 def _beginnings(
-    tokens: array[int], wanted: Sequence[int], cache: PrefixCache, least: int, room: int
+    tokens: array[int], needed: Sequence[int], cache: PrefixCache, least: int, room: int
 ) -> list[int]:
     """Return the lengths of the beginnings that a root continues, ascending."""
     prefix = cache.match(tokens)
@@ -199,7 +199,7 @@ def _beginnings(
     depth = 0
     if prefix is not None and prefix.n_tokens >= least and prefix.depth <= room:
         lengths, depth = [prefix.n_tokens], prefix.depth
-    for n in wanted:
+    for n in needed:
         if n - (lengths[-1] if lengths else 0) >= least and depth < room:
             lengths.append(n)
             depth += 1
