@@ -199,7 +199,7 @@ def coded(
     )
 
 
-def _stored(
+def _stored_robustness(
     content: str, estimates: str | None = None, title: str | None = None
 ) -> Stored:
     """Return a result for a report, of robustness() with the `estimates` of variants."""
@@ -214,12 +214,12 @@ def _stored(
 def _stats(numbers: Mapping[str, Any]) -> lh.Stats:
     actors = rows_of(numbers.get("actors") or {})
     return dataclasses.replace(
-        _counted(lh.Stats(), numbers),
-        actors=tuple(_counted(ActorStats(actor=0, node=""), row) for row in actors),
+        _with_numbers(lh.Stats(), numbers),
+        actors=tuple(_with_numbers(ActorStats(actor=0, node=""), row) for row in actors),
     )
 
 
-def _counted(like: _S, numbers: Mapping[str, Any]) -> _S:
+def _with_numbers(like: _S, numbers: Mapping[str, Any]) -> _S:
     """Return a copy of a dataclass with these numbers, converted to the fields' types."""
     names = [field.name for field in dataclasses.fields(like) if field.name != "actors"]
     changed = {name: type(getattr(like, name))(numbers[name]) for name in names}
@@ -252,5 +252,5 @@ _MAKERS: dict[str, Callable[..., Any]] = {
     "frame": frame,
     "gold": sample,
     "pairs": lh.types.PairComparison.from_json,
-    "stored": _stored,
+    "stored": _stored_robustness,
 }

@@ -85,7 +85,7 @@ def described(error: Exception) -> dict[str, Any]:
         text = _of_file(error) if is_of_file else str(error)  # type: ignore[arg-type]
         return {"message": clean(text)}
     return {
-        "message": clean(error.rendered(_spelled)),
+        "message": clean(error.rendered(_name_in_r)),
         "argument": clean(error.argument),
         "place": [_from_one(step) for step in error.place],
         "code": error.code,
@@ -93,7 +93,7 @@ def described(error: Exception) -> dict[str, Any]:
     }
 
 
-def _spelled(argument: Argument) -> str:
+def _name_in_r(argument: Argument) -> str:
     return R.name(argument.spelled_in_r())
 
 

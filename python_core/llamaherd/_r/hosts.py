@@ -118,10 +118,10 @@ def cluster_start(
             context=context,
         )
     address = None if cluster == "local" else cluster
-    return lh.Job(StartWork(partial(_started, config, address)))
+    return lh.Job(StartWork(partial(_start_cluster, config, address)))
 
 
-def _started(
+def _start_cluster(
     config: Config, address: str | None, *, is_cancelled: Callable[[], bool]
 ) -> Cluster:
     """Start the actors."""

@@ -107,7 +107,7 @@ class CallWork:
         """Call the function; return its results, or those that Ctrl-C leaves of them."""
         with recorded_warnings() as self._caught:
             try:
-                return self._called()
+                return self._call_function()
             except KeyboardInterrupt as error:
                 if not self._is_cancelled:
                     raise
@@ -125,7 +125,7 @@ class CallWork:
                 warning.message, warning.category, warning.filename, warning.lineno
             )
 
-    def _called(self) -> Any:  # results of any function
+    def _call_function(self) -> Any:  # results of any function
         try:
             with self._lock:
                 self._thread = get_ident()
@@ -207,11 +207,11 @@ def model_start(*arguments: Any) -> Status:  # see `calls.model_start`
 def call_result(job: lh.Job[Any]) -> Status:
     """Wait until a call ends; return its result in the form of `forms`."""
     job.wait()  # before `_collected` records warnings
-    return _collected(job)
+    return _collect_result(job)
 
 
 @boundary
-def _collected(job: lh.Job[Any]) -> Any:  # a part, or plain data
+def _collect_result(job: lh.Job[Any]) -> Any:  # a part, or plain data
     job.tell()  # of an error's call, too
     result = job.results()
     if not isinstance(result, Ended):

@@ -68,9 +68,9 @@ class Console:
             except BrokenPipeError:
                 raise
             except ChatFullError as error:
-                self._failed(_full(error))
+                self._print_failure(_full(error))
             except EXPECTED as error:
-                self._failed(error)
+                self._print_failure(error)
         return ExitStatus.ROWS_FAILED if self._n_failed else ExitStatus.DONE
 
     def _take(self, line: str) -> None:
@@ -86,7 +86,7 @@ class Console:
         else:
             command(rest.strip())
 
-    def _failed(self, message: object) -> None:
+    def _print_failure(self, message: object) -> None:
         failed(message)
         self._n_failed += not self._is_interactive
 

@@ -48,7 +48,7 @@ class _Tables(NamedTuple):
         self.write(columns)
 
 
-def _read(table: str, options: dict[str, Any], *numbers: str) -> _Tables:
+def _read_tables(table: str, options: dict[str, Any], *numbers: str) -> _Tables:
     """Take the options of `_OPTIONS` but --label; `numbers` name columns of numbers."""
     import llamaherd as lh  # loads the engine
     from llamaherd.tables.whole import check_free, read_whole
@@ -100,7 +100,7 @@ def estimate(table: str, formula: str | None, **options: Any) -> None:  # of cli
     """Run the command."""
     import llamaherd as lh  # loads the engine
 
-    files = _read(table, options, "weights")
+    files = _read_tables(table, options, "weights")
     if formula is not None and isinstance(files.data, dict):
         _read_numbers(files.data, formula, options["label"] or "label")
     if not options["methods"]:
@@ -133,7 +133,7 @@ def validate(table: str, **options: Any) -> None:  # of click
     import llamaherd as lh  # loads the engine
     from llamaherd.coding.validation.validation import COLUMNS
 
-    files = _read(table, options, "prob")
+    files = _read_tables(table, options, "prob")
     with shown_warnings():
         validation = lh.validate(files.data, files.gold, **options)
     columns = map(list, zip(*validation.rows(), strict=True))
@@ -179,7 +179,7 @@ def recalibrate(
         flags = ", ".join(f"--{name.replace('_', '-')}" for name in loading)
         verb = "is" if len(loading) == 1 else "are"
         raise click.UsageError(f"{flags} {verb} for the model of --embeddings.")
-    files = _read(table, options)
+    files = _read_tables(table, options)
     with shown_warnings(), ExitStack() as open_models:
         model = None
         if embeddings is not None:

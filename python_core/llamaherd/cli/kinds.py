@@ -120,7 +120,7 @@ def _host_name(text: str) -> str:
         raise click.BadParameter(f"{error}.") from None
 
 
-def _content(path: str) -> str:
+def _read_text(path: str) -> str:
     """Return the content of a text file."""
     try:
         return Path(path).read_text(encoding="utf-8-sig")
@@ -185,8 +185,8 @@ KINDS: dict[str, ValueKind] = {
     "I/N": _kind(_shard, "is not a part such as 1/50 or 50/50"),
     "ALIAS": _kind(lambda text: text.strip() or None, "must not be empty"),
     "HOST": ValueKind(_host_name),
-    "FILE.txt": ValueKind(_content),
-    "FILE.jinja": ValueKind(_content),
+    "FILE.txt": ValueKind(_read_text),
+    "FILE.jinja": ValueKind(_read_text),
 }
 
 

@@ -94,7 +94,7 @@ class _LazyCommands(Commands):
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
         if cmd_name in _REMOVED:
-            return _removed(cmd_name)
+            return _removed_command(cmd_name)
         if cmd_name not in COMMANDS:
             return None
         name = _MODULES.get(cmd_name, cmd_name)
@@ -124,7 +124,7 @@ class _LazyCommands(Commands):
             formatter.write_dl(list(COMMANDS.items()))
 
 
-def _removed(name: str) -> click.Command:
+def _removed_command(name: str) -> click.Command:
     """Return a command that accepts any arguments, and ends with an error."""
 
     def refuse(**_: object) -> None:

@@ -234,13 +234,13 @@ def _arguments(options: dict[str, Any]) -> _Arguments:
     arguments = _Arguments(take_table(options), take_table(options, "context"))
     by_flag = {*arguments.model, *arguments.context}
     for key, value in map(parsed_setting, options["settings"]):
-        _set(arguments, key, value, by_flag)
+        _add_setting(arguments, key, value, by_flag)
     checked_load_options(arguments.model)
     checked_options(arguments.context)
     return arguments
 
 
-def _set(
+def _add_setting(
     arguments: _Arguments, key: str, value: object, by_flag: Collection[str]
 ) -> None:
     """Add the argument that a `--set` gives."""

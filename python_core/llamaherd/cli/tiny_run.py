@@ -45,16 +45,18 @@ def write_tiny_model(path: Path) -> Path:
     tensors = _tensors()
     header = [b"GGUF", struct.pack("<IQQ", 3, len(tensors), len(_metadata()))]
     for key, kind, value in _metadata():
-        header += [_text(key), struct.pack("<I", kind), _packed(kind, value)]
+        header += [_text(key), struct.pack("<I", kind), _pack_value(kind, value)]
     offset = 0
     for name, values in tensors.items():
         shape = values.shape[::-1]  # the fastest axis first
         header.append(_text(name))
         header.append(struct.pack(f"<I{len(shape)}Q", len(shape), *shape))
         header.append(struct.pack("<IQ", 0, offset))  # float32
-        offset += len(_padded(values.tobytes()))
-    content = _padded(b"".join(header))
-    path.write_bytes(content + b"".join(_padded(x.tobytes()) for x in tensors.values()))
+        offset += len(_pad_tensor(values.tobytes()))
+    content = _pad_tensor(b"".join(header))
+    path.write_bytes(
+        content + b"".join(_pad_tensor(x.tobytes()) for x in tensors.values())
+    )
     return path
 
 
@@ -102,13 +104,13 @@ def _tensors() -> dict[str, np.ndarray[tuple[int, ...], np.dtype[np.float32]]]:
     return tensors
 
 
-def _packed(kind: int, value: object) -> bytes:
+def _pack_value(kind: int, value: object) -> bytes:
     if kind == _STRING:
         return _text(str(value))
     if isinstance(value, tuple):
         of, values = value
         head = struct.pack("<IQ", of, len(values))
-        return head + b"".join(_packed(of, item) for item in values)
+        return head + b"".join(_pack_value(of, item) for item in values)
     return struct.pack(_FORMATS[kind], value)
 
 
@@ -116,7 +118,7 @@ def _text(text: str) -> bytes:
     return struct.pack("<Q", len(text.encode())) + text.encode()
 
 
-def _padded(content: bytes) -> bytes:
+def _pad_tensor(content: bytes) -> bytes:
     return content + bytes(-len(content) % _ALIGNMENT)
 
 

@@ -77,7 +77,7 @@ class CoderKeys:
     def check_owner(self, key: str) -> None:
         """Check the key of the person who runs the coding."""
         if not hmac.compare_digest(key.encode(), self.of_owner.encode()):
-            raise _refused()
+            raise _refusal()
 
     def coder(self, key: str, name: str) -> str:
         """Return the coder who sent a request."""
@@ -85,9 +85,9 @@ class CoderKeys:
             for coder in self._people:
                 if hmac.compare_digest(key.encode(), self.of_coder(coder).encode()):
                     return coder
-            raise _refused()
+            raise _refusal()
         if self.are_needed:
-            raise _refused()
+            raise _refusal()
         if name not in self._people:
             text = f"there is no coder {shown(name)}"
             raise ApiError(403, text, param="coder", code="unknown_coder")
@@ -206,16 +206,16 @@ class _Api:
         """Store a code; return the next text."""
         coder, body = self._coder(request), await self._body(request)
         code = partial(self._desk.code, coder, body.get("i"), body.get("value"))
-        return await self._stored(coder, body, code)
+        return await self._store_act(coder, body, code)
 
     async def skip(self, request: Request) -> Response:
         """Store a skip; return the next text."""
         coder, body = self._coder(request), await self._body(request)
-        return await self._stored(
+        return await self._store_act(
             coder, body, partial(self._desk.skip, coder, body.get("i"))
         )
 
-    async def _stored(
+    async def _store_act(
         self, coder: str, body: dict[str, object], store: Callable[..., int]
     ) -> Response:
         """Store a code or skip with its note; return the next text."""
@@ -320,7 +320,7 @@ async def _http_error(_request: Request, error: Exception) -> Response:
     )
 
 
-def _refused() -> ApiError:
+def _refusal() -> ApiError:
     return ApiError(
         401,
         "the key is missing or wrong: use the link that was printed for you",

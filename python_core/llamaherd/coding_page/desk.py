@@ -77,12 +77,12 @@ class Desk:
         self._acts: dict[str, list[int]] = defaultdict(list)  # texts, in order
         self._by_text: dict[tuple[str, int], list[Act]] = defaultdict(list)
         self._ties: set[int] = set()  # texts without a majority of the other coders
-        self._read()
+        self._read_entries()
 
     @property
     def version(self) -> int:
         """Number of the last entry, which grows with each code, skip or undo."""
-        self._read()
+        self._read_entries()
         return self._n_entries
 
     def act(self, coder: str, i: int) -> Act | None:
@@ -92,7 +92,7 @@ class Desk:
 
     def values(self, coder: str) -> list[Code | None]:
         """Return a coder's codes of all texts, in the order of the sheet."""
-        self._read()
+        self._read_entries()
         acts = [self.act(coder, i) for i in range(len(self.sheet.ids))]
         return [None if act is None else act.value for act in acts]
 
@@ -102,7 +102,7 @@ class Desk:
         The coder of ties gets the texts on which the others disagree, and the texts that
         this coder already coded, even if the others agree now.
         """
-        self._read()
+        self._read_entries()
         order = self._orders[coder]
         if coder != self.sheet.tie_coder:
             return order
@@ -132,7 +132,7 @@ class Desk:
 
     def can_undo(self, coder: str) -> bool:
         """Whether there is a code or skip to undo."""
-        self._read()
+        self._read_entries()
         return bool(self._acts[coder])
 
     def code(
@@ -170,13 +170,13 @@ class Desk:
     def undo(self, coder: str, *, seen: object = None) -> int | None:
         """Undo a coder's last code or skip, if any; return its text, otherwise None."""
         with self._lock:
-            self._read()
+            self._read_entries()
             _check_seen(seen, self.last_entry_of(coder))
             if not self._acts[coder]:
                 return None
             at = self._acts[coder][-1]
             self.store.add(NewAct(coder, self.sheet.ids[at], "undo"))
-            self._read()
+            self._read_entries()
             return at
 
     def entry_of(self, coder: str, i: int) -> int:
@@ -191,7 +191,7 @@ class Desk:
 
     def _add(self, at: int, new: NewAct, seen: object) -> int:
         with self._lock:
-            self._read()
+            self._read_entries()
             last = self.act(new.coder, at)
             # A browser that receives no response sends the code or skip again.
             is_again = last is not None and last.entry.act[:5] == new[:5]
@@ -199,7 +199,7 @@ class Desk:
                 _check_seen(seen, self.entry_of(new.coder, at))
             if not is_again or self._acts[new.coder][-1] != at:
                 self.store.add(new)
-                self._read()
+                self._read_entries()
         return at
 
     def _checked_text(self, coder: str, i: object) -> int:
@@ -220,7 +220,7 @@ class Desk:
         codes = [act.value for act in acts if act and act.value is not None]
         return self.sheet.form.is_tie(codes)
 
-    def _read(self) -> None:
+    def _read_entries(self) -> None:
         """Read new entries from the store."""
         with self._lock:
             for entry in self.store.entries(self._n_entries):
@@ -236,13 +236,13 @@ class Desk:
             at = self._acts[act.coder].pop()
             self._by_text[act.coder, at].pop()
         else:
-            value = self._stored(at, act) if act.kind == "code" else None
+            value = self._stored_code(at, act) if act.kind == "code" else None
             self._acts[act.coder].append(at)
             self._by_text[act.coder, at].append(Act(entry, value))
         if self.sheet.tie_coder is not None:
             (self._ties.add if self._is_tie(at) else self._ties.discard)(at)
 
-    def _stored(self, at: int, act: NewAct) -> Code:
+    def _stored_code(self, at: int, act: NewAct) -> Code:
         """Return a stored code."""
         try:
             return self.sheet.form.checked(self.sheet.texts[at], act.value)

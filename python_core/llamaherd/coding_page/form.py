@@ -180,7 +180,7 @@ class Form:
             elif field.is_required:
                 name = checks.quoted(field.title)
                 _refuse(f"must have an answer in the field {name}")
-        written = {name: _written(answer) for name, answer in answers.items()}
+        written = {name: _model_answer(answer) for name, answer in answers.items()}
         problem = violation(self.schema, written)
         if problem:
             _refuse(f"must follow the schema of the codebook: {problem}")
@@ -251,10 +251,10 @@ def _are_places(start: Any, end: Any, text: str) -> bool:  # JSON
     return type(start) is int and type(end) is int and 0 <= start < end <= len(text)
 
 
-def _written(answer: Code) -> Code:
+def _model_answer(answer: Code) -> Code:
     """Return an answer as a model writes it, with quotes in place of passages."""
     if isinstance(answer, list):
-        return [_written(part) for part in answer]
+        return [_model_answer(part) for part in answer]
     is_passage = isinstance(answer, dict) and set(answer) == {"quote", *PLACE}
     return answer["quote"] if is_passage else answer
 

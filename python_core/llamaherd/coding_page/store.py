@@ -116,7 +116,7 @@ class CodeStore:
             ).fetchall()
         try:
             return [
-                Entry(n, NewAct(coder, key, kind, _parsed(value), note, seconds), at)
+                Entry(n, NewAct(coder, key, kind, _parse_json(value), note, seconds), at)
                 for n, coder, key, kind, value, note, seconds, at in rows
             ]
         except (ValueError, TypeError, RecursionError) as error:
@@ -197,7 +197,7 @@ class CodeStore:
         return "" if row is None else str(row[0])
 
 
-def _parsed(value: str | None) -> Any:  # JSON
+def _parse_json(value: str | None) -> Any:  # JSON
     return None if value is None else json.loads(value)
 
 

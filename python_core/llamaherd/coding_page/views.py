@@ -220,7 +220,7 @@ def _disagreements(sheet: Sheet, codes: Mapping[str, Codes]) -> Row:
         "rows": [
             {
                 "id": sheet.ids[i],
-                "text": _shortened(sheet.texts[i]),
+                "text": _shorten(sheet.texts[i]),
                 "codes": _differences(sheet.form, sheet.texts[i], row_codes),
             }
             for i, row_codes in rows[:_MOST_SHOWN]
@@ -249,10 +249,10 @@ def _in_words(field: FormField, text: str, answer: Code) -> str:
     if field.kind == "spans":
         units = field.units(answer)
         words = [
-            f"{unit.label}: {_shortened(text[unit.start : unit.end])}" for unit in units
+            f"{unit.label}: {_shorten(text[unit.start : unit.end])}" for unit in units
         ]
         return "; ".join(words) or "none"
-    cell = _shortened(field.cell(answer)) or "no answer"
+    cell = _shorten(field.cell(answer)) or "no answer"
     return f"{field.title}: {cell}" if field.title else cell
 
 
@@ -275,5 +275,5 @@ def _notes(desk: Desk) -> list[Row]:
     ]
 
 
-def _shortened(text: str) -> str:
+def _shorten(text: str) -> str:
     return text if len(text) <= _LONGEST_TEXT else f"{text[:_LONGEST_TEXT]}..."

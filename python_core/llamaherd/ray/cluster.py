@@ -113,7 +113,7 @@ class Cluster(Host):
             )
             for _ in range(actor_config.bounds(1)[0]):
                 self._actors.append(make.remote(actor_config, versions()))
-            self.actors = self._started(start_s, actor_config, is_cancelled)
+            self.actors = self._start_actors(start_s, actor_config, is_cancelled)
             self._loop = ClusterLoop(
                 self._ray,
                 self._actors,
@@ -156,7 +156,7 @@ class Cluster(Host):
             raise ContextError(self._problem)
         return self._like
 
-    def _started(
+    def _start_actors(
         self, start_s: float, config: Config, is_cancelled: Callable[[], bool]
     ) -> list[ActorInfo]:
         """Wait until the actors are ready; drop those that failed, with a warning."""
@@ -227,7 +227,7 @@ class _Embedder:
     def run(self, texts: Sequence[array[int]]) -> array[float]:
         """See `Embedder`; also a NativeError if the processes with the texts died."""
         while True:
-            actor = self._borrowed()
+            actor = self._borrow_actor()
             try:
                 ref = actor.embed.remote(self._spec, list(texts))
                 while not self._ray.wait([ref], timeout=_SLICE_S)[0]:
@@ -250,7 +250,7 @@ class _Embedder:
             self._free.put(actor)
             return vectors
 
-    def _borrowed(self) -> Any:  # types of Ray
+    def _borrow_actor(self) -> Any:  # types of Ray
         """Wait for an actor that is free."""
         while True:
             self._check()

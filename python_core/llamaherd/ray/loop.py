@@ -263,7 +263,7 @@ class ClusterLoop(SendingLoop[Dispatch]):
         except Exception as error:  # noqa: BLE001 - of Ray, or of the actor
             self._n_lost += 1
             if not is_loss(error):
-                self._refused(work, piece, cause_of(error))
+                self._give_to_others(work, piece, cause_of(error))
             elif self._n_lost < _MOST_LOSSES:
                 work.lost(piece, error)
             else:
@@ -275,7 +275,7 @@ class ClusterLoop(SendingLoop[Dispatch]):
             self._plans[piece.actor] = answers.plan
         work.take(piece, answers, self._nodes[piece.actor])
 
-    def _refused(self, work: Dispatch, piece: SentPiece, error: Exception) -> None:
+    def _give_to_others(self, work: Dispatch, piece: SentPiece, error: Exception) -> None:
         """Give a piece to others: its actor has no memory, or is gone for good."""
         i = piece.actor
         if i not in work.refusals:

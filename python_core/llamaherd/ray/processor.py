@@ -257,10 +257,10 @@ def _values(table: pa.Table, name: str) -> list[tuple[Any, str]]:
     if not (pa.types.is_string(column.type) or pa.types.is_large_string(column.type)):
         return [(value, "") for value in column.to_pylist()]
     # A file's string column may contain invalid UTF-8.
-    return [_decoded(raw, name) for raw in column.cast(pa.large_binary()).to_pylist()]
+    return [_decode_cell(raw, name) for raw in column.cast(pa.large_binary()).to_pylist()]
 
 
-def _decoded(raw: bytes | None, name: str) -> tuple[str | None, str]:
+def _decode_cell(raw: bytes | None, name: str) -> tuple[str | None, str]:
     try:
         return (None if raw is None else raw.decode()), ""
     except UnicodeDecodeError as error:

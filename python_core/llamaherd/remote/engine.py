@@ -117,7 +117,7 @@ def connected(
         timeout_s=checks.real("timeout_s", timeout_s, 0.01, 86400.0),
     )
     named = None if model is None else checks.text("model", model)
-    entry = _chosen(address, named)
+    entry = _choose_model(address, named)
     is_own = entry.get("owned_by") == "llamaherd"
     host = address.host.partition(":")[0]
     form: ApiForm = OwnForm() if is_own else form_of(entry.get("owned_by"), host)
@@ -125,7 +125,7 @@ def connected(
     return RemoteEngine(address, form, identity, n_at_once)
 
 
-def _chosen(address: Address, named: str | None) -> dict[str, Any]:
+def _choose_model(address: Address, named: str | None) -> dict[str, Any]:
     """Return the entry of a model in the list of a server."""
     listed_models = address.models()
     names = [model["id"] for model in listed_models]

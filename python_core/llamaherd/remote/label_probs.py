@@ -154,7 +154,7 @@ def classified(
 
 def _notes(answers: Sequence[str | None] | None, logs: Floats) -> tuple[str, ...]:
     """Return the notes on labels whose probabilities are not or not fully known."""
-    notes = [] if answers is None else [_unknown(answers, logs)]
+    notes = [] if answers is None else [_unknown_answers(answers, logs)]
     n_unlisted = sum(bool(np.isneginf(row).any()) for row in logs)
     if n_unlisted:
         notes.append(
@@ -164,7 +164,7 @@ def _notes(answers: Sequence[str | None] | None, logs: Floats) -> tuple[str, ...
     return tuple(notes)
 
 
-def _unknown(answers: Sequence[str | None], probs: Floats) -> str:
+def _unknown_answers(answers: Sequence[str | None], probs: Floats) -> str:
     n_bare = sum(
         answer is not None and bool(np.isnan(row).any())
         for answer, row in zip(answers, probs, strict=True)

@@ -201,12 +201,12 @@ class OpenAIForm(ApiForm):
         }
         written = text_of(text)
         if request.sampling.choices is not None:
-            return self._chosen(request, choice, written, more)
+            return self._output_of_choice(request, choice, written, more)
         if reason == "length":
             return Output(finish=Finish.LENGTH, text=written, **more)
         return Output(finish=Finish.EOG, text=written, complete=True, **more)
 
-    def _chosen(
+    def _output_of_choice(
         self,
         request: SentRequest,
         choice: Mapping[str, Any],

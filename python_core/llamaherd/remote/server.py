@@ -62,7 +62,7 @@ def model_arguments(model: Models) -> tuple[list[str], str]:
         model_path = os.fspath(model)
         return [model_path], model_path
     if isinstance(model, Mapping):
-        texts = [_named("model", name, path) for name, path in model.items()]
+        texts = [_server_name("model", name, path) for name, path in model.items()]
     elif isinstance(model, (list, tuple)):
         texts = [_path(Argument("model", (i,)), path) for i, path in enumerate(model)]
     else:
@@ -80,11 +80,11 @@ def lora_arguments(lora: object) -> list[str]:
     if not isinstance(lora, Mapping):
         text = f"must be paths by name, not {type(lora).__name__}"
         raise ArgumentTypeError(text, argument="lora")
-    texts = [_named("lora", name, path) for name, path in lora.items()]
+    texts = [_server_name("lora", name, path) for name, path in lora.items()]
     return [part for text in texts for part in ("--lora", text)]
 
 
-def _named(argument: str, name: object, path: object) -> str:
+def _server_name(argument: str, name: object, path: object) -> str:
     where = Argument(argument, (Field(str(name)),))
     text = checks.text(argument, name)
     if not text.strip() or any(sign in text for sign in ("=", "?", "\\", "://")):

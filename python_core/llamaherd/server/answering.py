@@ -232,13 +232,13 @@ class Answering(Computing):
                 answer, running, record, send
             )
             n = _n_values(results)
-            last = await self._made(lambda: answer.end(results), n, record)
+            last = await self._make_part(lambda: answer.end(results), n, record)
             await send_event(send, last, is_last=True)
         else:
             record.results = results = await running.results()
             n = _n_values(results)
-            write = encoded if n > _FEW_VALUES else _dumped  # which is faster
-            body = await self._made(lambda: write(answer.whole(results)), n, record)
+            write = encoded if n > _FEW_VALUES else _dump_body  # which is faster
+            body = await self._make_part(lambda: write(answer.whole(results)), n, record)
             await send_json(send, 200, body)
 
     async def _send_pieces(
@@ -259,7 +259,9 @@ class Answering(Computing):
             await send_event(send, answer.start())
         return results
 
-    async def _made(self, make: Callable[[], _T], n: int, record: RequestRecord) -> _T:
+    async def _make_part(
+        self, make: Callable[[], _T], n: int, record: RequestRecord
+    ) -> _T:
         """Return a part of the answer, made outside of the event loop if it is long."""
         if n <= _FEW_VALUES:
             return make()
@@ -268,7 +270,7 @@ class Answering(Computing):
         return await run_on(pool, make)
 
 
-def _dumped(body: object) -> bytes:
+def _dump_body(body: object) -> bytes:
     """Return a short body of an answer as JSON."""
     return dumps(body).encode("ascii")
 

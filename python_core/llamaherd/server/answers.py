@@ -182,7 +182,7 @@ class _OpenAiWriter(FormWriter):
         choices = [
             {
                 "index": reply.index,
-                **self._content(reply),
+                **self._choice_content(reply),
                 "logprobs": self._logprobs_of(reply.result),
                 "finish_reason": reply.reason,
             }
@@ -264,7 +264,7 @@ class _OpenAiWriter(FormWriter):
         return [writer.prompt(reply.result) for reply in replies]
 
     @abstractmethod
-    def _content(self, reply: ServedAnswer) -> dict[str, object]:
+    def _choice_content(self, reply: ServedAnswer) -> dict[str, object]:
         """Return the content of a choice with the whole text."""
 
     @abstractmethod
@@ -305,12 +305,12 @@ class CompletionWriter(_OpenAiWriter):
         """See `FormWriter`."""
         return self._choice(0, {"text": text}, self._new_logprobs(), None, n_tokens)
 
-    def _content(self, reply: ServedAnswer) -> dict[str, object]:
+    def _choice_content(self, reply: ServedAnswer) -> dict[str, object]:
         echo = reply.result.echo if isinstance(reply.result, EchoedResult) else None
         return {"text": f"{echo or ''}{reply.text}"}
 
     def _late_parts(self, reply: ServedAnswer) -> list[dict[str, object]]:
-        return [self._content(reply)]
+        return [self._choice_content(reply)]
 
     def _logprobs_of(self, result: Result) -> dict[str, Any] | None:
         return None if self._logprobs is None else self._logprobs.whole_completion(result)
@@ -370,7 +370,7 @@ class ChatWriter(_OpenAiWriter):
     ) -> str:
         return self._choice(index, {"delta": delta}, logprobs, None, n_tokens)
 
-    def _content(self, reply: ServedAnswer) -> dict[str, object]:
+    def _choice_content(self, reply: ServedAnswer) -> dict[str, object]:
         message: dict[str, object] = {"role": "assistant", "content": reply.text}
         message["refusal"] = None
         if reply.calls:

@@ -266,7 +266,7 @@ class ByModel(Endpoint):
     async def answer(self, request: JsonRequest) -> None:
         """Answer one request with the model that it names; see `Endpoint`."""
         record = request.record
-        record.model = name = self._named(request.fields)
+        record.model = name = self._model_name(request.fields)
         lease = self._models.lease(name, request.receive, is_patient=record.is_background)
         async with lease as served:
             computing = served.computing.get(self._path)
@@ -275,7 +275,7 @@ class ByModel(Endpoint):
                 served.computing[self._path] = computing
             await computing.answer(request)
 
-    def _named(self, fields: dict[str, object]) -> str:
+    def _model_name(self, fields: dict[str, object]) -> str:
         """Return the name of the model of a request."""
         value = fields.get("model")
         name = None if value is None else checked_string("model", value)

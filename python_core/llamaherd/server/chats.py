@@ -196,7 +196,7 @@ def _message(name: str, message: object) -> dict[str, object]:
     if "tool_calls" in converted and message.get("content") in (None, []):
         converted["content"] = ""  # a call needs no text
     else:
-        converted["content"] = _content(f"{name}.content", message)
+        converted["content"] = _message_text(f"{name}.content", message)
     thought = message.get("reasoning_content") or message.get("reasoning")
     return {**converted, "reasoning_content": thought} if thought else converted
 
@@ -212,7 +212,7 @@ def _call(call: Mapping[str, Any]) -> dict[str, object]:
     return {**identity, "type": "function", "function": invocation}
 
 
-def _content(name: str, message: Mapping[str, object]) -> str:
+def _message_text(name: str, message: Mapping[str, object]) -> str:
     """Return the text of a message, joined if it has several parts."""
     content = message.get("content")
     if message["role"] == "assistant" and content is None:

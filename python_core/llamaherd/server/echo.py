@@ -126,7 +126,7 @@ class _EchoCall:
         if isinstance(scores, Result):  # the prompt failed
             return [scores] * self._n
         if answers is None:
-            answers = [self._read(i, scores)] * self._n
+            answers = [self._read_scores(i, scores)] * self._n
         return [
             EchoedResult(
                 **{field.name: getattr(answer, field.name) for field in fields(Result)},
@@ -136,7 +136,7 @@ class _EchoCall:
             for answer in answers
         ]
 
-    def _read(self, i: int, scores: PromptScores | None) -> Result:
+    def _read_scores(self, i: int, scores: PromptScores | None) -> Result:
         """Return an answer of no token, or of the most likely token after the prompt."""
         is_read = self._is_read and scores is not None
         following = scores.following if scores is not None and is_read else {}
@@ -185,10 +185,10 @@ def _tokens(
     token_lists = []
     for i, rendered in enumerate(all_rendered):
         if isinstance(rendered.prompt, Refused):
-            raise _failed(Failure(rendered.prompt.reason, "chat_template"))
+            raise _prompt_error(Failure(rendered.prompt.reason, "chat_template"))
         tokens = prompt_tokens(model, Argument(name, (i,)), rendered.prompt, special)
         if not tokens:
-            raise _failed(Failure("the prompt is empty: it has no tokens", "empty"))
+            raise _prompt_error(Failure("the prompt is empty: it has no tokens", "empty"))
         token_lists.append(tokens)
     return token_lists
 
@@ -204,7 +204,7 @@ def _is_plain(parsed: ParsedRequest) -> bool:
     return parsed.n == 1 and is_plain
 
 
-def _failed(reason: Failure) -> PromptError:
+def _prompt_error(reason: Failure) -> PromptError:
     result = Result(
         index=0,
         text=None,

@@ -114,9 +114,13 @@ class EmbeddingsApi(WorkFormat):
         def render(embeddings: Embeddings) -> dict[str, object]:
             _check_all(embeddings.errors, lambda i: f"input[{i}]" if is_many else "input")
             is_scaled = options.get("normalize", True)
-            vectors = _cut(embeddings.vectors, size, is_scaled=is_scaled)
+            vectors = _first_dimensions(embeddings.vectors, size, is_scaled=is_scaled)
             data = [
-                {"object": "embedding", "index": i, "embedding": _written(vector, form)}
+                {
+                    "object": "embedding",
+                    "index": i,
+                    "embedding": _write_vector(vector, form),
+                }
                 for i, vector in enumerate(vectors)
             ]
             usage = usage_of_reading(embeddings.stats.n_text_tokens)
@@ -153,7 +157,9 @@ def _check_all(errors: Sequence[str | None], name_of: Callable[[int], str]) -> N
             raise of_text(f"{name}: {reason}", code_of(reason), name.partition("[")[0])
 
 
-def _cut(vectors: Any, size: int, *, is_scaled: bool) -> NDArray[np.float32]:  # an array
+def _first_dimensions(
+    vectors: Any, size: int, *, is_scaled: bool
+) -> NDArray[np.float32]:  # an array
     """Return the first dimensions of vectors, scaled to length 1 if `is_scaled`."""
     rows = np.asarray(vectors, dtype="<f4")
     if size == rows.shape[1]:
@@ -165,7 +171,7 @@ def _cut(vectors: Any, size: int, *, is_scaled: bool) -> NDArray[np.float32]:  #
     return np.asarray(rows / np.where(lengths > 0, lengths, 1), dtype="<f4")
 
 
-def _written(vector: NDArray[np.float32], form: str) -> object:
+def _write_vector(vector: NDArray[np.float32], form: str) -> object:
     if form == "base64":
         return b64encode(np.ascontiguousarray(vector).tobytes()).decode("ascii")
     return [float(value) for value in vector]
@@ -268,7 +274,9 @@ class _Answer:
 
     def of_vectors(self, embeddings: Embeddings) -> object:
         """Return the body of an answer, from the vectors of the query and documents."""
-        _check_all(embeddings.errors, lambda i: self._named(i - 1) if i else "query")
+        _check_all(
+            embeddings.errors, lambda i: self._name_of_row(i - 1) if i else "query"
+        )
         vectors = np.asarray(embeddings.vectors, dtype=np.float64)
         scores = vectors[1:] @ vectors[0]
         n_tokens = embeddings.stats.n_text_tokens
@@ -276,7 +284,7 @@ class _Answer:
 
     def of_scores(self, results: ScoreResults) -> object:
         """Return the body of an answer, from the query's log-probabilities."""
-        _check_all(results.errors, self._named)
+        _check_all(results.errors, self._name_of_row)
         logprobs = [
             continuation.token_logprobs
             for row in results.continuations
@@ -285,13 +293,13 @@ class _Answer:
         scores = [math.exp(float(np.mean(values))) for values in logprobs]
         return self._body(scores, results.stats.n_prompt_tokens)
 
-    def _named(self, i: int) -> str:
+    def _name_of_row(self, i: int) -> str:
         return f"{self._name}[{i}]"
 
     def _body(self, scores: Sequence[float], n_tokens: int) -> object:
         order = sorted(range(len(scores)), key=lambda i: (-scores[i], i))[: self._n]
         name = "score" if self._is_plain else "relevance_score"
-        rows = [{"index": i, name: scores[i], **self._shown(i)} for i in order]
+        rows = [{"index": i, name: scores[i], **self._shown_text(i)} for i in order]
         if self._is_plain:
             return rows
         return {
@@ -302,7 +310,7 @@ class _Answer:
             "usage": usage_of_reading(n_tokens),
         }
 
-    def _shown(self, i: int) -> dict[str, object]:
+    def _shown_text(self, i: int) -> dict[str, object]:
         """Return the text of a document, if the answer contains the texts."""
         if not self._with_texts:
             return {}

@@ -165,7 +165,7 @@ class LogprobsWriter:
                     str(alternative): {
                         "logprob": _number(value),
                         "rank": ranks[alternative],
-                        "decoded_token": _decoded(self._bytes(alternative)),
+                        "decoded_token": _token_text(self._bytes(alternative)),
                     }
                     for alternative, value in alternatives.items()
                 }
@@ -185,7 +185,7 @@ class LogprobsWriter:
     def _entry(self, token: int, logprob: float) -> dict[str, object]:
         piece = self._bytes(token)
         return {
-            "token": _decoded(piece),
+            "token": _token_text(piece),
             "logprob": _number(logprob),
             "bytes": list(piece),
         }
@@ -204,10 +204,10 @@ class LogprobsWriter:
         return self._pieces[token]
 
     def _text(self, token: int) -> str:
-        return _decoded(self._bytes(token))
+        return _token_text(self._bytes(token))
 
 
-def _decoded(piece: bytes) -> str:
+def _token_text(piece: bytes) -> str:
     """Return the text of a token, or its bytes if it is a part of a character."""
     try:
         return piece.decode()

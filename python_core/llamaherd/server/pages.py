@@ -258,7 +258,7 @@ class ModelPages:
             Page("/metrics", self.metrics, TEXT),
         ]
 
-    def _described(self, model: ShownModel) -> dict[str, object]:
+    def _describe_model(self, model: ShownModel) -> dict[str, object]:
         adapter = {} if model.parent is None else {"parent": model.parent}
         return {
             "id": model.name,
@@ -274,14 +274,14 @@ class ModelPages:
 
     async def models(self, _request: Request) -> Response:
         """Return the names of all models."""
-        data = [self._described(model) for model in self._models.shown()]
+        data = [self._describe_model(model) for model in self._models.shown()]
         return json_response({"object": "list", "data": data})
 
     async def model(self, request: Request) -> Response:
         """Return a model by its name."""
         name = known_name(self._models, request.path_params["name"])
         model = next(model for model in self._models.shown() if model.name == name)
-        return json_response(self._described(model))
+        return json_response(self._describe_model(model))
 
     async def tokenizer_info(self, request: Request) -> Response:
         """Return the special tokens and the chat template of a model (`?model=NAME`)."""

@@ -136,7 +136,7 @@ class Responses(RewrittenChat):
 
     def understand(self, fields: dict[str, object]) -> ParsedRequest:
         """See `AnswerFormat`."""
-        return replace(super().understand(fields), repeated=_repeated(fields))
+        return replace(super().understand(fields), repeated=_repeated_settings(fields))
 
     def as_chat(self, request: Mapping[str, Any]) -> dict[str, object]:
         """See `RewrittenChat`."""
@@ -175,7 +175,7 @@ def _response_format(form: Mapping[str, Any] | None) -> dict[str, object]:
     return {"response_format": {"type": form["type"], "schema": schema}}
 
 
-def _repeated(fields: Mapping[str, object]) -> dict[str, object]:
+def _repeated_settings(fields: Mapping[str, object]) -> dict[str, object]:
     """Return the settings that a response repeats from its request."""
     defaults: dict[str, object] = {
         "instructions": None,

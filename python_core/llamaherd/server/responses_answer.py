@@ -64,7 +64,9 @@ class ResponseWriter(FormWriter):
         new = _message("", "in_progress", [])
         if self._split is None or self._logprobs is None or not text:
             return self._grow(new, text)
-        return self._grow(new, text, _content(self._logprobs, self._split.take()))
+        return self._grow(
+            new, text, _content_logprobs(self._logprobs, self._split.take())
+        )
 
     def finish(self, reply: ServedAnswer) -> str:
         """See `FormWriter`."""
@@ -178,7 +180,7 @@ class ResponseWriter(FormWriter):
     def _logprobs_of(self, result: Result) -> list[Any]:
         if self._logprobs is None:
             return []
-        return _content(self._logprobs, self._logprobs.rows(result))
+        return _content_logprobs(self._logprobs, self._logprobs.rows(result))
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,7 +218,7 @@ def _part(item: _Item) -> _Item:
     return part
 
 
-def _content(writer: LogprobsWriter, rows: Sequence[TokenLogprob]) -> list[Any]:
+def _content_logprobs(writer: LogprobsWriter, rows: Sequence[TokenLogprob]) -> list[Any]:
     content = writer.chat(rows)["content"]
     return list(content) if isinstance(content, list) else []
 

@@ -99,7 +99,8 @@ class AnswerForm:
 def form_of(request: Mapping[str, Any]) -> AnswerForm:
     """Return the constraint that the fields of a request define."""
     all_forms = [
-        _read(name, request[name]) for name in sorted(FORM_FIELDS.keys() & request.keys())
+        _read_form(name, request[name])
+        for name in sorted(FORM_FIELDS.keys() & request.keys())
     ]
     forms = [form for form in all_forms if form.constraint]
     if len(forms) > 1:
@@ -108,11 +109,11 @@ def form_of(request: Mapping[str, Any]) -> AnswerForm:
     return forms[0] if forms else AnswerForm()
 
 
-def _read(name: str, value: Any) -> AnswerForm:  # JSON
+def _read_form(name: str, value: Any) -> AnswerForm:  # JSON
     if name == "response_format":
         return _response_format(value)
     if name == "structured_outputs":
-        return _structured(value)
+        return _structured_form(value)
     if name == "grammar" and value == "":  # sent by clients of llama-server
         return AnswerForm()
     return AnswerForm(_DIRECT[name], value, name)
@@ -132,7 +133,7 @@ def _response_format(fields: Mapping[str, Any]) -> AnswerForm:
     return AnswerForm("schema", schema, name)
 
 
-def _structured(fields: Mapping[str, Any]) -> AnswerForm:
+def _structured_form(fields: Mapping[str, Any]) -> AnswerForm:
     name = "structured_outputs"
     given = {k: v for k, v in fields.items() if v is not None}
     constraints = {_STRUCTURED[k]: v for k, v in given.items() if k in _STRUCTURED}

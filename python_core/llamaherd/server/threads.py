@@ -119,9 +119,9 @@ class AwaitedJob(Generic[_T]):
         self._context = copy_context()
         self._result: _T | None = None
         self._is_done = self._is_cancelled = False
-        self._first = self._pending = self._submitted(None)
+        self._first = self._pending = self._submit_call(None)
 
-    def _submitted(self, lost: MemoryError | None) -> Future[GroupEnd | None]:
+    def _submit_call(self, lost: MemoryError | None) -> Future[GroupEnd | None]:
         return self._submit(partial(self._context.run, self._step, lost))
 
     def _step(self, lost: MemoryError | None) -> GroupEnd | None:
@@ -155,7 +155,7 @@ class AwaitedJob(Generic[_T]):
         """
         try:
             while (end := await finished(self._pending)) is not None:
-                self._pending = self._submitted(await _ended(end))
+                self._pending = self._submit_call(await _wait_for_end(end))
         except asyncio.CancelledError:
             self.cancel()
             raise
@@ -179,7 +179,7 @@ async def finished(pending: Future[_T]) -> _T:
     return waiting.result()
 
 
-async def _ended(end: GroupEnd) -> MemoryError | None:
+async def _wait_for_end(end: GroupEnd) -> MemoryError | None:
     """Wait for the end of a group; return the reason if it never comes."""
     loop, event = asyncio.get_running_loop(), asyncio.Event()
 

@@ -56,7 +56,7 @@ class _OfModel(WorkFormat):
     has_v1 = False
     needs_text = False
 
-    def _parsed(
+    def _parse_prompt(
         self, form: type[AnswerFormat], fields: Mapping[str, object]
     ) -> ParsedRequest:
         """Parse a request for its prompt; the length of its answer has no effect."""
@@ -110,7 +110,7 @@ class TokenizeApi(_OfModel):
             name = "return_token_strs"
             wants_texts = fields.get(name) is not None and checks.flag(name, fields[name])
             chat = {n: v for n, v in fields.items() if n != name}
-            parsed = self._parsed(ChatCompletions, chat)
+            parsed = self._parse_prompt(ChatCompletions, chat)
             tokens = _tokens_of(self._model, "messages", parsed)
             return self._answer(tokens, name if wants_texts else "")
         request = _TextFields.effective_fields(fields)
@@ -191,8 +191,8 @@ class TemplateApi(_OfModel):
 
     def prepare(self, fields: dict[str, object]) -> dict[str, object]:
         """See `WorkFormat`."""
-        parsed = self._parsed(ChatCompletions, fields)
-        return {"prompt": _rendered(self._model, parsed)}
+        parsed = self._parse_prompt(ChatCompletions, fields)
+        return {"prompt": _render_chat(self._model, parsed)}
 
 
 class _Counting(_OfModel):
@@ -213,7 +213,7 @@ class _Counting(_OfModel):
 
     def prepare(self, fields: dict[str, object]) -> dict[str, object]:
         """See `WorkFormat`."""
-        parsed = self._parsed(self.counted, fields)
+        parsed = self._parse_prompt(self.counted, fields)
         tokens = _tokens_of(self._model, self.needed[0], parsed)
         return {"object": "response.input_tokens", "input_tokens": len(tokens)}
 
@@ -244,12 +244,12 @@ class CountTokensApi(_Counting):
 
 def _tokens_of(model: Model, name: str, parsed: ParsedRequest) -> list[int]:
     """Return the tokens of the prompt of a chat."""
-    prompt = _rendered(model, parsed)
+    prompt = _render_chat(model, parsed)
     special = parsing("auto", chat=True)
     return prompt_tokens(model, name, prompt, special).tolist()
 
 
-def _rendered(model: Model, parsed: ParsedRequest) -> str:
+def _render_chat(model: Model, parsed: ParsedRequest) -> str:
     """Return the prompt that the model reads for the request of a chat."""
     options = GenerateOptions(**parsed.options)
     prompts, schema = parsed.prompts, parsed.params.schema

@@ -119,10 +119,10 @@ class ToolUse:
         """Return content, calls and finish reason of an answer."""
         text, reason = result.text or "", str(result.finish_reason)
         if self.forced:
-            return self._forced(text, reason)
+            return self._forced_calls(text, reason)
         if self.form.constraint:
             return self._call_or_form(text, reason)
-        answer = self._parsed(model, result)
+        answer = self._parse_answer(model, result)
         calls = [
             _call(call.name, json.dumps(call.arguments, ensure_ascii=False))
             for call in answer.calls
@@ -136,11 +136,11 @@ class ToolUse:
         """Return the calls of an answer that cannot be read, each with its problem."""
         return [
             {"name": call.name, "text": call.text, "problem": call.problem}
-            for call in self._parsed(model, result).calls
+            for call in self._parse_answer(model, result).calls
             if call.problem
         ]
 
-    def _parsed(self, model: Model, result: Result) -> ToolAnswer:
+    def _parse_answer(self, model: Model, result: Result) -> ToolAnswer:
         if self.format is None:
             return ToolAnswer(result.text or "", ())
         whole = detokenize(model, result.tokens, unparse_special=True)
@@ -155,7 +155,7 @@ class ToolUse:
             return text, [], reason
         return None, [_call(*call)], _reason_of_call(reason)
 
-    def _forced(
+    def _forced_calls(
         self, text: str, reason: str
     ) -> tuple[str | None, list[FunctionCall], str]:
         # As in OpenAI's API, the finish reason is "stop" if the client named the
@@ -186,7 +186,7 @@ def tools_of(
     names = [tool["function"]["name"] for tool in tools]
     forced = tuple(names)
     if isinstance(choice, dict):
-        forced = (_chosen(choice, names),)
+        forced = (_chosen_name(choice, names),)
     else:
         if choice == "none" or (not tools and choice == "auto"):
             return None
@@ -234,7 +234,7 @@ def with_tools(
     chat_options = {**options, "variables": variables, "show_schema": False}
     if not use.form.constraint or _has_place(use.tools, model, options.get("template")):
         return messages, chat_options
-    return with_system(as_texts(messages), _described(use)), chat_options
+    return with_system(as_texts(messages), _describe_functions(use)), chat_options
 
 
 def _tools(value: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
@@ -274,7 +274,7 @@ def _check_schema(where: str, schema: object) -> None:
         raise bad_field("tools", str(error.moved(argument=where))) from None
 
 
-def _chosen(choice: Mapping[str, Any], names: Sequence[str]) -> str:
+def _chosen_name(choice: Mapping[str, Any], names: Sequence[str]) -> str:
     name = (choice.get("function") or {}).get("name")
     if name not in names:
         offered = ", ".join(names) or "none"
@@ -289,7 +289,7 @@ def _chosen(choice: Mapping[str, Any], names: Sequence[str]) -> str:
 def _schema(functions: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """Return the schema of a call: arguments of one function, or name and arguments."""
     if len(functions) == 1:
-        return dict(_placed(functions[0]["parameters"], "#"))
+        return dict(_place_schema(functions[0]["parameters"], "#"))
     return {"anyOf": _calls(functions)}
 
 
@@ -300,7 +300,7 @@ def _calls(functions: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
             "type": "object",
             "properties": {
                 "name": {"const": function["name"]},
-                "arguments": _placed(
+                "arguments": _place_schema(
                     function["parameters"], f"#/anyOf/{i}/properties/arguments"
                 ),
             },
@@ -311,7 +311,7 @@ def _calls(functions: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     ]
 
 
-def _placed(schema: Mapping[str, Any], start: str) -> Any:  # JSON
+def _place_schema(schema: Mapping[str, Any], start: str) -> Any:  # JSON
     """Return a schema that keeps its meaning beside those of other functions."""
     try:
         return standalone(schema, start)
@@ -330,7 +330,7 @@ def _call_or(form: AnswerForm, tools: Sequence[Mapping[str, Any]]) -> AnswerForm
         shape_of(form.value)
         schema = json.loads(schema_text(form.value)[0])
     calls = _calls([tool["function"] for tool in tools])
-    answer = _placed(schema, f"#/anyOf/{len(calls)}")
+    answer = _place_schema(schema, f"#/anyOf/{len(calls)}")
     return AnswerForm("schema", {"anyOf": [*calls, answer]}, "tools")
 
 
@@ -374,7 +374,7 @@ def _has_place(
         return False
 
 
-def _described(use: ToolUse) -> str:
+def _describe_functions(use: ToolUse) -> str:
     """Return a text that describes the functions of a call in JSON."""
     by_name = {tool["function"]["name"]: tool["function"] for tool in use.tools}
     names = use.forced or tuple(by_name)

@@ -302,7 +302,7 @@ class _Run:
             with writing(self.spec, self.source, record.types, record.meta()) as writer:
                 for block in blocks:
                     positions = range(block.start, block.start + len(block.rows))
-                    values = self._answered(positions, block.rows, meter, store)
+                    values = self._answer_rows(positions, block.rows, meter, store)
                     writer.write(block, list(zip(*values, strict=True)))
                     n_written += len(block.rows)
                 self.source.check_unchanged()  # before the output is complete
@@ -328,7 +328,7 @@ class _Run:
             }
             is_last = block.start + len(block.rows) >= record.n_rows
             if len(pending) >= size or is_last:
-                self._answered(list(pending), list(pending.values()), meter, store)
+                self._answer_rows(list(pending), list(pending.values()), meter, store)
                 pending = {}
         self.source.check_unchanged()
         if store.n_rows != n_own:
@@ -340,7 +340,7 @@ class _Run:
     def _store(self, record: Record) -> Store | None:
         return None if self.journal is None else Store(self.journal.path, record)
 
-    def _answered(
+    def _answer_rows(
         self,
         positions: Sequence[int],
         rows: Sequence[Row],
@@ -366,7 +366,7 @@ class _Run:
         n_bad = sum(cells[-1] is not None for cells in known.values())
         report = meter.block(len(known), n_bad)
         if prompts:
-            known |= self._asked(prompts, asked, report, store)
+            known |= self._ask_model(prompts, asked, report, store)
         values = [known[i] for i in positions]
         if store is not None:
             new = [i for i in positions if i not in stored]
@@ -378,7 +378,7 @@ class _Run:
         meter.end_block(len(values), n_failed, n_cut)
         return values
 
-    def _asked(
+    def _ask_model(
         self,
         prompts: Sequence[str],
         positions: Sequence[int],

@@ -68,7 +68,7 @@ def merge_runs(
         db.executescript(_TABLES)
         shards: list[_Shard] = []
         for path in journals:
-            shards.append(_read(db, path, shards))
+            shards.append(_read_shard(db, path, shards))
         _check_complete(shards)
         record = shards[0].record
         if output == STREAM:
@@ -80,7 +80,7 @@ def merge_runs(
             return _write(db, record, output, source, block)
 
 
-def _read(
+def _read_shard(
     db: sqlite3.Connection, path: str | os.PathLike[str], before: Sequence[_Shard]
 ) -> _Shard:
     """Check that a journal belongs to the same run as the others, and copy its rows."""

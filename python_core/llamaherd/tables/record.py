@@ -247,7 +247,7 @@ class Store:
         with refusals("journal", self.path), closing(self._connect()) as db:
             query = f"{_ROWS} AND place BETWEEN ? AND ?"
             rows = db.execute(query, (self._id, first, last)).fetchall()
-            stored = {row[0]: values_of(_checked(row)) for row in rows}
+            stored = {row[0]: values_of(_check_row(row)) for row in rows}
         return {i: values for i, values in stored.items() if values[-1] is None}
 
     @property
@@ -284,7 +284,7 @@ def read_run(
                 "a run with --shard i/n"
             )
         rows = db.execute(f"{_ROWS} ORDER BY place", (run[0],))
-        use(Record.of_json(run[1]), map(_checked, rows))
+        use(Record.of_json(run[1]), map(_check_row, rows))
 
     with refusals(name, file):
         if not file.is_file():
@@ -315,7 +315,7 @@ def _row(position: int, values: Values) -> Stored:
     return position, text, vector
 
 
-def _checked(row: tuple[Any, ...]) -> Stored:
+def _check_row(row: tuple[Any, ...]) -> Stored:
     stored: Stored = (row[0], row[1], row[2])
     if _digest(stored) != row[3]:
         raise DamagedError(f"the data stored for row {row[0] + 1} were changed")

@@ -107,7 +107,9 @@ def readable(path: str) -> Iterator[Readable]:
             _decompress(raw, copy, method, name)
         else:
             raw.rename(copy)
-        yield Readable(copy, _sniffed(copy) if is_stream(path) else format_of(path), name)
+        yield Readable(
+            copy, _sniff_format(copy) if is_stream(path) else format_of(path), name
+        )
 
 
 @contextmanager
@@ -119,7 +121,7 @@ def _source(path: str) -> Iterator[BufferedReader]:
         yield file
 
 
-def _sniffed(file: Path) -> Format:
+def _sniff_format(file: Path) -> Format:
     """Return the format of a table by its first bytes."""
     with file.open("rb") as content:
         start = content.read(4096)

@@ -150,7 +150,7 @@ class CsvTable:
     def _lines(self) -> Iterator[tuple[int, list[str]]]:
         """Yield the cells of each row that is not blank, and its first line's number."""
         csv.field_size_limit(_MAX_CELL)
-        lines = _decoded(self._file, self._encoding, newline="")
+        lines = _decode_lines(self._file, self._encoding, newline="")
         first = next(lines, "")
         separator = separator_in(first)
         n_before = 0 if separator is None else 1
@@ -196,7 +196,7 @@ class JsonlTable:
         yield from _blocks(self._rows(), size)
 
     def _rows(self) -> Iterator[Row]:
-        lines = _decoded(self._file, self._encoding, newline="\n")
+        lines = _decode_lines(self._file, self._encoding, newline="\n")
         for number, line in enumerate(lines, 1):
             if line.strip():
                 yield _object(line, number)
@@ -224,7 +224,7 @@ def _object(text: str, line: int) -> Row:
     raise unusable(f"this is not a JSON object: {problem}", line=line)
 
 
-def _decoded(file: Path, encoding: str, newline: str) -> Iterator[str]:
+def _decode_lines(file: Path, encoding: str, newline: str) -> Iterator[str]:
     """Yield the lines of a file; a byte order mark is optional."""
     is_utf8 = codecs.lookup(encoding).name == "utf-8"
     with file.open(

@@ -195,7 +195,7 @@ def test_the_best_of_several_measurements_counts(
     slow, fast = iter([3.0, 9.0, 2.0]), iter([5.0, 1.0, 4.0])
     monkeypatch.setattr(profile, "_bandwidth", lambda: next(slow))
     monkeypatch.setattr(profile, "_flops", lambda: next(fast))
-    assert profile._measured.__wrapped__() == (9.0, 5.0)
+    assert profile._measure_speed.__wrapped__() == (9.0, 5.0)
 
 
 def test_the_profile_follows_from_what_is_measured() -> None:

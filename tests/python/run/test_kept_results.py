@@ -568,7 +568,7 @@ def test_rounds_of_pairs_are_no_calls_inside_of_the_comparison(
 @pytest.mark.parametrize(
     ("name", "work", "function"),
     [
-        ("generate_parallel", Call, "_collected"),
+        ("generate_parallel", Call, "_collect_results"),
         ("embed_parallel", EmbedCall, "_embeddings"),
     ],
 )
@@ -619,7 +619,7 @@ def test_vectors_are_kept_before_an_error(
 def test_labels_are_kept_if_no_head_can_be_fitted(
     context: lh.Context, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(head_step.HeadStep, "_fitted", fail)
+    monkeypatch.setattr(head_step.HeadStep, "_fit_head", fail)
     settings = {"until": 50, "embeddings": context.model}
     with pytest.raises(OwnError) as caught:
         lh.annotate(MANY, "text", BOOK, context, **settings)

@@ -201,7 +201,10 @@ ROOT = Path(__file__).parents[3]
 # Texts of libraries without other information, and texts of cells, by file and
 # function.
 _ALLOWED = {
-    ("calls/structured/enforce.py", "enforced"): "llguidance's only answer is a text",
+    (
+        "calls/structured/enforce.py",
+        "enforceable_part",
+    ): "llguidance's only answer is a text",
     ("calls/structured/enforce.py", "_problem"): "llguidance's only answer is a text",
     (
         "engine/native/llguidance.py",
@@ -214,7 +217,7 @@ _ALLOWED = {
     ("cli/main.py", "_run"): "Python says only in a text that no thread can start",
     ("calls/asks/rendering.py", "_with_text"): "a message of a chat",
     ("server/chats.py", "_message"): "a message of a chat",
-    ("server/chats.py", "_content"): "a message of a chat",
+    ("server/chats.py", "_message_text"): "a message of a chat",
     ("cli/conventions.py", "prepare_streams"): "a handler of errors, no message",
     ("calls/run/job.py", "new_problem"): "a warning is compared with the last one",
     ("coding/estimation/formulas.py", "_plain"): "formulaic's only answer is a "
@@ -223,7 +226,7 @@ _ALLOWED = {
     ("remote/client.py", "_message"): "the answer of another server, as one line",
     (
         "engine/core/errors.py",
-        "stored",
+        "stored_error",
     ): "a cell of a table, not a message",
 }
 _ALLOWED_IN_CPP = {"constraint/llguidance.cpp": "llguidance's only answer is a text"}

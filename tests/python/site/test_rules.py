@@ -62,7 +62,10 @@ ALLOWED = {
     ): "the state of a conversation, no argument",
     ("engine/core/process.py", "__reduce__"): "pickle and copy call it, not a user",
     ("calls/journal/entry.py", "_check_types"): "becomes a DamagedError of the journal",
-    ("calls/journal/recording.py", "_read"): "becomes a DamagedError of the journal",
+    (
+        "calls/journal/recording.py",
+        "_read_logprobs",
+    ): "becomes a DamagedError of the journal",
     ("calls/chat/renderer.py", "_raise"): "a chat template calls it; becomes a refusal",
     ("engine/native/llguidance.py", "finds_pattern"): "the check of an answer",
     ("server/protocol.py", "_refuse_constant"): "a hook of json; becomes status 400",

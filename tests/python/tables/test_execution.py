@@ -77,7 +77,7 @@ def asking(
         return ask(self, prompts, places, *more)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(execution._Run, "_asked", asked)
+        patch.setattr(execution._Run, "_ask_model", asked)
         yield counts
 
 

@@ -136,7 +136,7 @@ def test_an_interrupted_run_goes_on(
         return ask(self, prompts, places, *more)
 
     with monkeypatch.context() as patch:
-        patch.setattr(execution._Run, "_asked", stopping)
+        patch.setattr(execution._Run, "_ask_model", stopping)
         with pytest.raises(KeyboardInterrupt):
             do_run(spec, block=8)
     n_stored = len(lh.journal_read("out.csv.journal"))

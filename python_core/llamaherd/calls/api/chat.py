@@ -203,7 +203,7 @@ class Chat(Conversation, ClosedByWith):
             n: Number of conversations.
         """
         self._settle()
-        return [self._forked(i) for i in range(checks.integer("n", n, 1, 10_000))]
+        return [self._fork_at(i) for i in range(checks.integer("n", n, 1, 10_000))]
 
     # ---- end ----
 
@@ -253,12 +253,12 @@ class Chat(Conversation, ClosedByWith):
             with interrupts.let_through():
                 self._settle()
                 version = self._version
-                asked = self._prepared(text, settings)
-            reply = self._started(asked, version)
+                asked = self._prepare_question(text, settings)
+            reply = self._start_question(asked, version)
             if reply is not None:
                 return reply
 
-    def _started(self, asked: Question, version: int) -> Reply | None:
+    def _start_question(self, asked: Question, version: int) -> Reply | None:
         """Submit a question; return None if another thread submitted one first."""
         with self._lock:
             if self._reply is not None or self._version != version:
@@ -274,7 +274,9 @@ class Chat(Conversation, ClosedByWith):
         handle.add_done_callback(lambda _: reply.record())
         return reply
 
-    def _prepared(self, text: str | None, settings: Mapping[str, Any]) -> Question:
+    def _prepare_question(
+        self, text: str | None, settings: Mapping[str, Any]
+    ) -> Question:
         self.context.check_open()
         with self._lock:
             turns = list(self._turns)
@@ -292,7 +294,7 @@ class Chat(Conversation, ClosedByWith):
         arguments = {**self._settings, **settings}
         return make_batch(self.context, self.system, self.turns, texts, arguments)
 
-    def _forked(self, i: int) -> Chat:
+    def _fork_at(self, i: int) -> Chat:
         settings = dict(self._settings)
         seed = settings.get("seed", DEFAULT_SEED)
         if seed is not None and seed >= 0:

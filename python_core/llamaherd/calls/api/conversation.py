@@ -99,11 +99,11 @@ def make_question(
     place = n_exchanges(turns)  # the seed is derived from this
     (request,), _ = make_requests(host.model, [messages], options, places=[place])
     is_default = options.thinking in (None, Thinking())
-    fitted = _fitted(request, _capacity(host), cuts_thought=is_default)
+    fitted = _fit_to_room(request, _capacity(host), cuts_thought=is_default)
     if fitted is None:
         raise _full(host, turns, text, options, request)
     if fitted.problem:
-        raise PromptError(f"the prompt failed: {fitted.problem}", _failed(fitted))
+        raise PromptError(f"the prompt failed: {fitted.problem}", _failed_results(fitted))
     # A template may render earlier messages differently in the next prompt.
     later = _tokens(host, [*turns, question(text), _ANSWER], "Q", options)
     return Question(
@@ -160,7 +160,9 @@ def _capacity(host: Host) -> int:
     return limit_of(host.model, host.options["n_ctx"])[0]
 
 
-def _fitted(request: Request, capacity: int, *, cuts_thought: bool) -> Request | None:
+def _fit_to_room(
+    request: Request, capacity: int, *, cuts_thought: bool
+) -> Request | None:
     """Return the request with `max_tokens` reduced to fit; None without room."""
     if request.problem and code_of(request.problem) != "too_long":
         return request
@@ -207,13 +209,13 @@ def _full(
         f"and answer together may have {capacity} tokens: {advice}",
         "too_long",
     )
-    results = _failed(replace(request, problem=reason))
+    results = _failed_results(replace(request, problem=reason))
     return ChatFullError(
         str(reason), results, n_tokens=n_tokens, capacity=capacity, n_forget=n_forget
     )
 
 
-def _failed(request: Request) -> Results:
+def _failed_results(request: Request) -> Results:
     output = Output(finish=Finish.ERROR, message=request.problem)
     return Results([as_result(0, request, output, None)], Stats(n_prompts=1))
 

@@ -216,7 +216,7 @@ def _make_text(
     elif len(tokens) <= most:
         return Text(tokens=tokens)
     elif truncate:
-        return Text(tokens=_cut(model, text, tokens, most), is_cut=True)
+        return Text(tokens=_leading_tokens(model, text, tokens, most), is_cut=True)
     else:
         problem = Failure(
             f"the text has {'' if is_all else 'more than '}{len(tokens)} tokens, more "
@@ -238,7 +238,9 @@ def _first_tokens(model: Model, text: str, most: int) -> tuple[array[int], bool]
     return _tokens(model, text), True
 
 
-def _cut(model: Model, text: object, tokens: array[int], most: int) -> array[int]:
+def _leading_tokens(
+    model: Model, text: object, tokens: array[int], most: int
+) -> array[int]:
     """Return the first tokens, followed by the special tokens that end a text."""
     if not isinstance(text, str):
         return tokens[:most]

@@ -57,7 +57,7 @@ def run_to_end(
             try:
                 wait_for_end(job, report, interrupts)
             except BaseException:
-                results = _finished(job)
+                results = _finished_results(job)
                 raise
             results = job.outcome()  # first, because a warning may become an error
             job.warn()
@@ -78,7 +78,7 @@ def run_to_end(
         raise
 
 
-def _finished(job: Job[_R] | OwnThread[_R]) -> _R | None:
+def _finished_results(job: Job[_R] | OwnThread[_R]) -> _R | None:
     """Return the finished results of a call that is ended by an error; None without any.
 
     The error is raised next. Therefore neither an error of the job nor a filter that

@@ -156,7 +156,7 @@ def calibrate_contextual(content_free: Classified | Floats) -> Calibration:
     Raises:
         ValueError: All rows have a NaN.
     """
-    return _fitted(content_free, "contextual")
+    return _fit_calibration(content_free, "contextual")
 
 
 def calibrate_batch(results: Classified | Floats) -> Calibration:
@@ -172,10 +172,10 @@ def calibrate_batch(results: Classified | Floats) -> Calibration:
     Raises:
         ValueError: All rows have a NaN.
     """
-    return _fitted(results, "batch")
+    return _fit_calibration(results, "batch")
 
 
-def _fitted(results: Classified | Floats, method: Method) -> Calibration:
+def _fit_calibration(results: Classified | Floats, method: Method) -> Calibration:
     names: tuple[str, ...] = getattr(results, "names", ())
     if getattr(results, "calibration", None) is not None:
         raise ArgumentError(

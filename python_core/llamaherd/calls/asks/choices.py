@@ -49,19 +49,21 @@ class ChoiceCuts:
         """Return the prompt's tokens, without those that choices change, and paths."""
         step = -(-len(texts) // _N_PROBES)
         probes = range(0, len(texts), step)
-        joined, ways = self._joined(prompt, tokens, texts, probes)
+        joined, ways = self._join_choices(prompt, tokens, texts, probes)
         ending = tokens[len(joined.prompt) :].tobytes()
         cuts = tuple(continuation.tobytes() for continuation in joined.continuations)
         key = (texts, ending, cuts, len(ways))
         if key not in self._known:
             if step > 1:
-                joined, ways = self._joined(prompt, tokens, texts, range(len(texts)))
+                joined, ways = self._join_choices(
+                    prompt, tokens, texts, range(len(texts))
+                )
             paths = _paths(joined.continuations, ways, texts)
             self._known[key] = len(tokens) - len(joined.prompt), paths
         n_dropped, paths = self._known[key]
         return tokens[: len(tokens) - n_dropped], paths
 
-    def _joined(
+    def _join_choices(
         self,
         prompt: object,
         tokens: array[int],

@@ -117,7 +117,7 @@ def classified(
     worst = [min(samples, key=_severity) for samples in results.samples]
     errors = [result.error for result in worst]
     reasons, stats = [result.finish_reason for result in worst], results.stats
-    scaled = _scaled(raw, prompts, labels, normalize)
+    scaled = _normalized_logprobs(raw, prompts, labels, normalize)
     if normalize == "pmi" and prompts:
         prior, error, reason = raw[:, -1:], errors.pop(), reasons.pop()
         raw = raw[:, :-1]
@@ -167,7 +167,7 @@ def _logprobs(results: Results, prompts: Sequence[ScoredPrompt], k: int) -> Floa
     return raw
 
 
-def _scaled(
+def _normalized_logprobs(
     raw: Floats, prompts: Sequence[ScoredPrompt], labels: Labels, normalize: Normalize
 ) -> Floats:
     """Return log-probabilities, divided by the lengths of labels if requested."""

@@ -217,7 +217,7 @@ def plan_thinking(
     given = dict(variables or {})
     thinking_format = format_of(chat_renderer(model, template=template, variables=given))
     if isinstance(thinking, Thinking):
-        thinking_format = _asked(thinking_format, thinking)
+        thinking_format = _requested_format(thinking_format, thinking)
         switched = {**(thinking_format.on or {}), **given}
         return ThinkingPlan(model, thinking_format, thinking, switched)
     if thinking_format is None:
@@ -241,7 +241,9 @@ def plan_thinking(
     )
 
 
-def _asked(thinking_format: ThinkingFormat | None, thinking: Thinking) -> ThinkingFormat:
+def _requested_format(
+    thinking_format: ThinkingFormat | None, thinking: Thinking
+) -> ThinkingFormat:
     """Return the format of a requested thought, in which the caller's markers prevail."""
     start = thinking.start or (thinking_format.start if thinking_format else "")
     end = thinking.end or (thinking_format.end if thinking_format else "")
@@ -293,13 +295,15 @@ _PLAIN = {"type", "additionalProperties", "$schema"}  # keywords that describe n
 def with_schemas(prompts: Sequence[object], schemas: Sequence[object]) -> list[object]:
     """Describe the schema of each answer before the text of the last user message."""
     return [
-        _with_text(prompt, _described(schema)) if isinstance(schema, str) else prompt
+        _with_text(prompt, _schema_description(schema))
+        if isinstance(schema, str)
+        else prompt
         for prompt, schema in zip(prompts, schemas, strict=True)
     ]
 
 
 @lru_cache(maxsize=256)
-def _described(schema: str) -> str:
+def _schema_description(schema: str) -> str:
     """Return the description; "" for a schema without any field, such as any object."""
     root = json.loads(schema)
     is_plain = not isinstance(root, dict) or set(root) <= _PLAIN

@@ -111,7 +111,9 @@ class _RequestMaker:
             stop = ()  # the answer ends where its choice ends
             problem = problem or setting.stop_problem
             if tokens and not problem:
-                tokens, paths, problem = self._cut(rendered, tokens, sampling.choices)
+                tokens, paths, problem = self._cut_prompt(
+                    rendered, tokens, sampling.choices
+                )
         if thought is not None:
             thought = replace(thought, sampling=setting.of_thought)
         n_answer = sampling.n_answer if paths is None else paths.depth
@@ -129,9 +131,9 @@ class _RequestMaker:
             logprobs=self._options.logprobs,
             paths=paths,
         )
-        return self._fitted(request, setting)
+        return self._fit_limits(request, setting)
 
-    def _cut(
+    def _cut_prompt(
         self, rendered: Rendered, tokens: array[int], choices: Collection[str]
     ) -> tuple[array[int], ChoicePaths | None, str]:
         """Return a prompt's tokens and the paths of choices after it, or the problem."""
@@ -145,7 +147,7 @@ class _RequestMaker:
         except TokenizeError as error:
             return tokens, None, Failure(str(error), "constraint", "choices")
 
-    def _fitted(self, request: Request, setting: Setting) -> Request:
+    def _fit_limits(self, request: Request, setting: Setting) -> Request:
         """Return the request with limits that the caller left open as far as they fit."""
         n_over, thought = request.n_cells - self._n_free, request.thought
         if thought is not None and n_over > 0 and self._options.thinking is None:

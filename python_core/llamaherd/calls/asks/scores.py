@@ -324,11 +324,11 @@ class Vote:
     is_tie: bool
 
 
-def _stripped(result: Result) -> str:
+def _stripped_text(result: Result) -> str:
     return (result.text or "").strip()
 
 
-def vote(results: Results, key: Key = _stripped) -> list[Vote]:
+def vote(results: Results, key: Key = _stripped_text) -> list[Vote]:
     """Take a majority vote among the samples of each prompt (self-consistency).
 
     Args:

@@ -138,24 +138,26 @@ def scored_prompts(
             model, template=options.template, variables=options.variables
         )
 
-    of_limit = partial(_scored, model, n_ctx)
+    of_limit = partial(_scored_prompt, model, n_ctx)
 
     def scored(i: int) -> ScoredPrompt:
         prompt, thought = prompts[i].prompt, prompts[i].thought
         before = options.prefix if chat else prompt
         template_space = of_chat if thought is None or of_chat is None else ""
-        spaced = [_spaced(before, text, space, template_space) for text in texts[i]]
+        spaced = [_with_space(before, text, space, template_space) for text in texts[i]]
         name = Argument("prompts", (i,))
         tokens, problem = tokens_or_problem(model, name, prompt, joiner.prompt, n_ctx)
         if problem:
-            return _failed(prompt, tokens, problem)
+            return _failed_prompt(prompt, tokens, problem)
         try:
             if thought is not None:
                 thought, continuations = behind.join(thought, spaced)
                 return of_limit(prompt, tokens, continuations, thought)
             joined = joiner.join(prompt, tokens, spaced)
         except TokenizeError as error:
-            return _failed(prompt, array("i"), Failure(str(error), "not_tokenized"))
+            return _failed_prompt(
+                prompt, array("i"), Failure(str(error), "not_tokenized")
+            )
         if joined.prompt:
             return of_limit(prompt, joined.prompt, joined.continuations)
         problem = Failure(
@@ -163,12 +165,12 @@ def scored_prompts(
             "a token before it",
             "empty",
         )
-        return _failed(prompt, array("i"), problem)
+        return _failed_prompt(prompt, array("i"), problem)
 
     return [scored(i) for i in range(len(prompts))]
 
 
-def _spaced(prompt: object, text: str, space: Space, of_chat: str | None) -> str:
+def _with_space(prompt: object, text: str, space: Space, of_chat: str | None) -> str:
     """Return a continuation, with a space before it if one is needed."""
     if space == "auto":
         if of_chat is not None:  # space that the chat template writes
@@ -187,11 +189,11 @@ def scored_text(
         n = count_of(len(tokens), "token")
         problem = Failure(f"the text has {n}: none can be predicted", "empty")
     if problem:
-        return _failed(text, tokens, problem)
-    return _scored(model, n_ctx, text, tokens[:1], [tokens[1:]])
+        return _failed_prompt(text, tokens, problem)
+    return _scored_prompt(model, n_ctx, text, tokens[:1], [tokens[1:]])
 
 
-def _scored(  # noqa: PLR0917 - the parts of a request
+def _scored_prompt(  # noqa: PLR0917 - the parts of a request
     model: Model,
     n_ctx: object,
     prompt: object,
@@ -212,11 +214,13 @@ def _scored(  # noqa: PLR0917 - the parts of a request
     )
     problem = too_long_for(model, request, n_ctx)
     if problem:
-        return _failed(prompt, tokens, problem)._replace(continuations=continuations)
+        return _failed_prompt(prompt, tokens, problem)._replace(
+            continuations=continuations
+        )
     return ScoredPrompt(request, joined, continuations)
 
 
-def _failed(prompt: object, tokens: array[int], problem: str) -> ScoredPrompt:
+def _failed_prompt(prompt: object, tokens: array[int], problem: str) -> ScoredPrompt:
     text = prompt if isinstance(prompt, str) else None
     request = Request(tokens=tokens, max_tokens=1, text=text, problem=problem)
     return ScoredPrompt(request, None, [])
@@ -266,7 +270,7 @@ class ScoredPrompts:
             key = tuple(tokens[:_LEAST_SHARED]) if is_long else (-1, i)
             self._groups.setdefault(key, []).append(i)
         self._rows = [
-            _shared(model, [prompts[i] for i in group], n_top, n_ctx)
+            _request_of_beginning(model, [prompts[i] for i in group], n_top, n_ctx)
             for group in self._groups.values()
         ]
         self.requests = [row.request for row in self._rows]
@@ -295,14 +299,14 @@ class ScoredPrompts:
         return [scores[i] for i in range(len(self._prompts))]
 
 
-def _shared(
+def _request_of_beginning(
     model: Model, prompts: Sequence[array[int]], n_top: int, n_ctx: object
 ) -> ScoredPrompt:
     """Create the request of prompts that begin alike."""
     # A last node, whose token is arbitrary, makes the engine compute the logits after a
     # prompt.
     ends = [array("i", [*tokens[1:], 0]) for tokens in prompts]
-    row = _scored(model, n_ctx, None, prompts[0][:1], ends, logprobs=n_top)
+    row = _scored_prompt(model, n_ctx, None, prompts[0][:1], ends, logprobs=n_top)
     if row.tree is not None:
         return row
     return row._replace(request=replace(row.request, tokens=prompts[0]))
@@ -344,11 +348,11 @@ class BehindThoughts:
         """Tokenize continuations with the end of a thought; move shared tokens."""
         key = (stage, tuple(texts))
         if key not in self._known:
-            joined, continuations = self._joined(stage, texts)
+            joined, continuations = self._join_texts(stage, texts)
             self._known[key] = replace(joined, sampling=self._sampling), continuations
         return self._known[key]
 
-    def _joined(
+    def _join_texts(
         self, stage: ThoughtStage, texts: Sequence[str]
     ) -> tuple[ThoughtStage, list[array[int]]]:
         tail = array("i", (*stage.end, *stage.after))

@@ -289,7 +289,7 @@ class Asked:
 
 def asked_of(prompts: object, options: GenerateOptions) -> Asked:
     """Check the prompts and sampling settings of a call, apart from the model."""
-    of_call, make, columns = _divided(options.sampling)
+    of_call, make, columns = _divide_settings(options.sampling)
     prompt_list = prompts_or_refusals(prompts)
     n = len(prompt_list)
     params = _params_of_prompts(of_call, options.params)
@@ -332,12 +332,12 @@ def asked_of(prompts: object, options: GenerateOptions) -> Asked:
 
 def schemas_of(options: GenerateOptions) -> tuple[str, ...]:
     """Return the JSON Schema of all prompts of a call; () if they have none."""
-    of_call, _, _ = _divided(options.sampling)
+    of_call, _, _ = _divide_settings(options.sampling)
     schema = getattr(_params_of_prompts(of_call, options.params), "schema", None)
     return (schema,) if isinstance(schema, str) else ()
 
 
-def _divided(
+def _divide_settings(
     settings: Mapping[str, Any],
 ) -> tuple[SamplingParams, Callable[[str], object] | None, dict[str, list[Any]]]:
     """Return the settings of all prompts, and lists with an element per prompt."""

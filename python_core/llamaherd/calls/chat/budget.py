@@ -170,7 +170,7 @@ def _spend_result(budget: Budget, name: str, value: Any, arguments: list[Any]) -
         budget.spend(sizes * len(value) if sizes > len(value) else 0)
 
 
-def _injected(function: Callable[..., Any], context: Context) -> tuple[Any, ...]:
+def _injected_argument(function: Callable[..., Any], context: Context) -> tuple[Any, ...]:
     """Return the first argument that Jinja passes to a filter or test, if any."""
     kind = getattr(getattr(function, "jinja_pass_arg", None), "name", "")
     return {
@@ -197,7 +197,7 @@ def counted_filter(name: str, function: Callable[..., Any]) -> Callable[..., Any
             text = with_marks(value)
         elif name in ("pprint", "string") and not isinstance(value, str):
             text = written(value)
-        result = function(*_injected(function, context), text, *args, **kwargs)
+        result = function(*_injected_argument(function, context), text, *args, **kwargs)
         if isinstance(value, LiteralText):
             result = _parts(value, result)
         budget.spend(size(result))
@@ -225,7 +225,7 @@ def counted_test(function: Callable[..., Any]) -> Callable[..., Any]:
         BUDGET.get().spend_on(args)
         if args:
             BUDGET.get().spend_on(value)
-        return function(*_injected(function, context), value, *args)
+        return function(*_injected_argument(function, context), value, *args)
 
     return pass_context(tested)
 
@@ -266,14 +266,14 @@ def _tick(context: Context, value: object) -> object:  # noqa: ARG001
 
 
 @pass_context
-def _read(context: Context, value: object) -> object:  # noqa: ARG001
+def _charge_read(context: Context, value: object) -> object:  # noqa: ARG001
     """Charge the budget for a value that is compared."""
     BUDGET.get().spend_on(value)
     return value
 
 
 @pass_context
-def _shown(context: Context, value: object) -> object:  # noqa: ARG001
+def _charge_written(context: Context, value: object) -> object:  # noqa: ARG001
     """Charge the budget for a value that the template writes, and mark its texts."""
     BUDGET.get().spend_on(value)
     return value if type(value) is str else written(value)
@@ -289,8 +289,8 @@ def _held(context: Context, value: object) -> object:  # noqa: ARG001
 OWN: dict[str, Callable[..., Any]] = {
     "_spend": _spend,
     "_tick": _tick,
-    "_read": _read,
-    "_shown": _shown,
+    "_read": _charge_read,
+    "_shown": _charge_written,
     "_held": _held,
 }
 
@@ -304,17 +304,17 @@ class Counting(NodeTransformer):
         data = [child for child in node.nodes if isinstance(child, nodes.TemplateData)]
         if data:
             n = sum(len(child.data) for child in data)
-            node.nodes.insert(0, _filtered(nodes.Const(n), "_spend", node))
+            node.nodes.insert(0, _filter_node(nodes.Const(n), "_spend", node))
         return node
 
     def visit_For(self, node: nodes.For) -> nodes.For:  # noqa: N802
         """Charge each iteration of a loop."""
         self.generic_visit(node)
-        start = nodes.Output([_filtered(nodes.Const(0), "_spend", node)])
+        start = nodes.Output([_filter_node(nodes.Const(0), "_spend", node)])
         start.lineno = node.lineno
         node.body.insert(0, start)
         if node.test is not None:
-            node.test = _filtered(node.test, "_tick", node)
+            node.test = _filter_node(node.test, "_tick", node)
         return node
 
     def visit_Compare(self, node: nodes.Compare) -> nodes.Compare:  # noqa: N802
@@ -323,26 +323,28 @@ class Counting(NodeTransformer):
         compared: list[Any] = [node, *node.ops]
         for expression in compared:
             if not isinstance(expression.expr, nodes.Const):
-                expression.expr = _filtered(expression.expr, "_read", node)
+                expression.expr = _filter_node(expression.expr, "_read", node)
         return node
 
     def visit_Concat(self, node: nodes.Concat) -> nodes.Expr:  # noqa: N802
         """Charge and mark the operands of `~`."""
         self.generic_visit(node)
         node.nodes = [
-            child if isinstance(child, nodes.Const) else _filtered(child, "_shown", node)
+            child
+            if isinstance(child, nodes.Const)
+            else _filter_node(child, "_shown", node)
             for child in node.nodes
         ]
-        return _filtered(node, "_held", node)
+        return _filter_node(node, "_held", node)
 
     def visit_Getitem(self, node: nodes.Getitem) -> nodes.Expr:  # noqa: N802
         """Charge slices, because they copy values."""
         self.generic_visit(node)
         is_slice = isinstance(node.arg, nodes.Slice)
-        return _filtered(node, "_held", node) if is_slice else node
+        return _filter_node(node, "_held", node) if is_slice else node
 
 
-def _filtered(node: Any, name: str, near: nodes.Node) -> nodes.Filter:
+def _filter_node(node: Any, name: str, near: nodes.Node) -> nodes.Filter:
     filter_node = nodes.Filter(node, name, [], [], None, None)
     node.lineno = node.lineno or near.lineno
     filter_node.lineno = near.lineno

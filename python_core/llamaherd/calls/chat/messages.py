@@ -31,7 +31,8 @@ def checked_messages(name: Name, messages: object) -> list[dict[str, object]]:
     if not messages:
         raise ArgumentError("must not be empty", argument=name, code="empty")
     return [
-        _checked(argument_of(name).at(i), message) for i, message in enumerate(messages)
+        _check_message(argument_of(name).at(i), message)
+        for i, message in enumerate(messages)
     ]
 
 
@@ -119,7 +120,7 @@ def _as_text(arguments: object) -> object:
     return json.dumps(arguments, ensure_ascii=False)
 
 
-def _checked(name: Name, value: object) -> dict[str, Any]:
+def _check_message(name: Name, value: object) -> dict[str, Any]:
     check_wanted()
     if not isinstance(value, Mapping):
         raise ArgumentTypeError(

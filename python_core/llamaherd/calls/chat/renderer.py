@@ -177,7 +177,7 @@ class Renderer:
         self.source = source
         self.variables = dict(variables)
         self.bos, self.eos = bos, eos
-        self._template = _compiled(source)
+        self._template = _compile_template(source)
         self._mark = mark
         self._names: dict[str, object] = {
             **dict.fromkeys(_ABSENT),
@@ -225,17 +225,17 @@ class Renderer:
         }
         n_given = self._n_tools + _length(list(messages))
         try:
-            return self._rendered(names, n_given)
+            return self._render_with(names, n_given)
         except Exception as error:  # a template is a program and may raise any exception
             absent = [name for name in _ABSENT if names[name] is None]
             # Some templates loop over tools without a check that tools are given.
             without = {name: names[name] for name in names if name not in absent}
             with suppress(Exception):
-                return self._rendered(without, n_given)
+                return self._render_with(without, n_given)
             why = str(error) or type(error).__name__
             raise ChatTemplateError(f"the chat template failed: {why}") from error
 
-    def _rendered(self, names: dict[str, object], n_given: int) -> str:
+    def _render_with(self, names: dict[str, object], n_given: int) -> str:
         n_messages = len(cast("list[object]", names["messages"]))
         with counted(Budget(n_messages, n_given)):
             return self._template.render(names)
@@ -277,7 +277,7 @@ def _raise(message: object) -> None:
 
 
 @lru_cache(maxsize=16)
-def _compiled(source: str) -> jinja2.Template:
+def _compile_template(source: str) -> jinja2.Template:
     """Compile a template. A cached result saves the time of hundreds of renderings."""
     try:
         return Sandbox().from_string(source)

@@ -154,7 +154,7 @@ def _format_of(renderer: Renderer) -> ThinkingFormat | None:
             probe.answered({}),
         ]
         thinking_format = _of_pair(*known[0], samples)
-    return _switched(thinking_format, prompt, switches)
+    return _with_switches(thinking_format, prompt, switches)
 
 
 class _Probe:
@@ -271,12 +271,12 @@ def _of_unknown(prompt: str) -> ThinkingFormat | None:
     return ThinkingFormat(match[0], f"</{tag[1]}>" if tag else "")
 
 
-def _switched(
+def _with_switches(
     thinking_format: ThinkingFormat, prompt: str, switches: list[Switch]
 ) -> ThinkingFormat:
     """Add the variables that turn thinking on and off."""
     default = thinking_format.state(prompt)
-    offs, ons = _ordered(switches, _OFF), _ordered(switches, _ON)
+    offs, ons = _order_switches(switches, _OFF), _order_switches(switches, _ON)
     off = _first(offs, lambda s: thinking_format.state(s.prompt) == "closed")
     if off is None and default == "open":  # the template leaves the thought out
         off = _first(offs, lambda s: thinking_format.state(s.prompt) == "bare")
@@ -345,7 +345,7 @@ def _switches(source: str, probe: _Probe) -> list[Switch]:
     ]
 
 
-def _ordered(switches: list[Switch], values: tuple[Value, ...]) -> list[Switch]:
+def _order_switches(switches: list[Switch], values: tuple[Value, ...]) -> list[Switch]:
     """Return the switches with one of these values, the most likely first."""
     order = [_key(value) for value in values]
     known = [switch for switch in switches if _key(switch.value) in order]

@@ -94,7 +94,7 @@ def parse_tool_calls(text: str, how: ToolFormat, tools: Tools = ()) -> ToolAnswe
         if not piece.is_sure and parameters_of(piece.name, tools) is None:
             kept.append(piece.text)
             continue
-        call = _checked(piece, tools)
+        call = _check_call(piece, tools)
         calls.append(call)
         if call.problem:
             kept.append(piece.text)
@@ -118,7 +118,7 @@ def call_in_json(value: object, text: str) -> WrittenCall:
     return WrittenCall(text, name, value[keys[0]] if keys else None)
 
 
-def _checked(call: WrittenCall, tools: Tools) -> ToolCall:
+def _check_call(call: WrittenCall, tools: Tools) -> ToolCall:
     """Return a call with its arguments, or with the reason why it is invalid."""
     try:
         return ToolCall(call.name, _arguments(call, tools))
@@ -229,7 +229,7 @@ def parameters_of(name: str, tools: Sequence[Mapping[str, object]]) -> Subschema
 
 def typed(name: str, value: object, owner: Subschema) -> object:
     """Return an argument in which untyped texts have their declared types."""
-    return _typed(name, value, _field(owner, name)) if _is_untyped(value) else value
+    return _typed_value(name, value, _field(owner, name)) if _is_untyped(value) else value
 
 
 def _is_untyped(value: object) -> bool:
@@ -240,14 +240,16 @@ def _is_untyped(value: object) -> bool:
     return isinstance(value, Untyped)
 
 
-def _typed(name: str, value: object, node: Subschema) -> object:
+def _typed_value(name: str, value: object, node: Subschema) -> object:
     if isinstance(value, Untyped):
         return _value(name, value, node)
     if isinstance(value, dict):
-        return {key: _typed(key, item, _field(node, key)) for key, item in value.items()}
+        return {
+            key: _typed_value(key, item, _field(node, key)) for key, item in value.items()
+        }
     if isinstance(value, list):
         items = _inner(node, lambda schema: schema.get("items"))
-        return [_typed(name, item, items) for item in value]
+        return [_typed_value(name, item, items) for item in value]
     return value
 
 
@@ -258,7 +260,7 @@ def _value(name: str, untyped: Untyped, node: Subschema) -> object:
         types = frozenset({"string"}) if untyped.is_text else None
     elif "string" in types and (untyped.is_text or text in _constants(node)):
         return text
-    parsed = _parsed(text.strip(), types, is_json=untyped.is_text is False)
+    parsed = _parse_element(text.strip(), types, is_json=untyped.is_text is False)
     if parsed:
         return parsed[0]
     if types is None or "string" in types:
@@ -268,7 +270,9 @@ def _value(name: str, untyped: Untyped, node: Subschema) -> object:
     raise UnreadableError(f"the argument {name!r} must be {kinds}, not {short}")
 
 
-def _parsed(text: str, types: frozenset[str] | None, *, is_json: bool) -> list[object]:
+def _parse_element(
+    text: str, types: frozenset[str] | None, *, is_json: bool
+) -> list[object]:
     """Return the value of a text as an element of a list; [] if it has another type."""
     allowed = _JSON_TYPES if types is None else types
     for word, value in _WORDS.items():
@@ -318,10 +322,10 @@ def _constants(node: Subschema) -> list[object]:
 
 def _field(node: Subschema, name: str) -> Subschema:
     """Return the schema of a field of objects that follow a schema."""
-    return _inner(node, lambda schema: _declared(schema, name))
+    return _inner(node, lambda schema: _declared_type(schema, name))
 
 
-def _declared(schema: dict[str, Any], name: str) -> object:
+def _declared_type(schema: dict[str, Any], name: str) -> object:
     properties = schema.get("properties")
     if isinstance(properties, Mapping) and name in properties:
         return properties[name]

@@ -69,13 +69,15 @@ def with_numbers(output: Output, request: Request, numbers: Sequence[float]) -> 
     if request.logprobs is None:
         return output
     try:
-        logprobs, top = _read(len(output.tokens), numbers)
+        logprobs, top = _read_logprobs(len(output.tokens), numbers)
     except (ValueError, OverflowError, IndexError):
         raise DamagedError(_WRONG) from None
     return replace(output, logprobs=logprobs, top_logprobs=top)
 
 
-def _read(n: int, numbers: Sequence[float]) -> tuple[list[float], list[dict[int, float]]]:
+def _read_logprobs(
+    n: int, numbers: Sequence[float]
+) -> tuple[list[float], list[dict[int, float]]]:
     top: list[dict[int, float]] = []
     at = n
     while at < len(numbers):
@@ -196,7 +198,7 @@ class RecordedCall:
                 )
                 if self._is_stopped:
                     self.problem = ""  # the error contains it
-                    raise self._stopped(writer)
+                    raise self._stop_error(writer)
             return results
 
     def _note_failure(self, problem: str) -> None:
@@ -210,7 +212,7 @@ class RecordedCall:
                 "again to store them: free space on the disk now"
             )
 
-    def _stopped(self, writer: Writer) -> JournalError:
+    def _stop_error(self, writer: Writer) -> JournalError:
         n_stored = self._journal.n_results
         return JournalError(
             f"journal: {writer.problem or writer.first_problem}; the run was stopped, "

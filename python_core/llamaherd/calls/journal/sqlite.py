@@ -52,7 +52,7 @@ def look(
         # To apply a rollback journal, SQLite needs write access.
         query = ("mode=rw" if before[2] else "mode=ro") if has_log else "immutable=1"
         try:
-            result = _read(path, query, use, _BUSY_S if attempt else _silent_s())
+            result = _read_query(path, query, use, _BUSY_S if attempt else _silent_s())
         except sqlite3.Error as error:
             if is_foreign(error):
                 raise  # a permanent error
@@ -73,7 +73,7 @@ def look(
     raise failure or sqlite3.OperationalError("it changes while it is read")
 
 
-def _read(
+def _read_query(
     path: Path, query: str, use: Callable[[sqlite3.Connection], _T], busy_s: float
 ) -> _T:
     with closing(connect(path, query, busy_s)) as db:
@@ -99,7 +99,7 @@ def _look_at_copy(path: Path, use: Callable[[sqlite3.Connection], _T]) -> _T:
                 shutil.copyfile(beside(path, suffix), beside(copy, suffix))
         if _state(path) != before:
             raise sqlite3.OperationalError("it changes while it is read")
-        return _read(copy, "mode=rw", use, _BUSY_S)
+        return _read_query(copy, "mode=rw", use, _BUSY_S)
 
 
 def _state(path: Path) -> tuple[tuple[int, int] | None, ...]:

@@ -226,11 +226,11 @@ class Call:
                 self._open, self._wrong = sorted(self._wrong), []
         except Exception as error:
             if self._n_done:
-                keep_made(error, lambda: self._collected(n_journal))
+                keep_made(error, lambda: self._collect_results(n_journal))
             raise
-        return self._judged(self._collected(n_journal))
+        return self._judge_results(self._collect_results(n_journal))
 
-    def _collected(self, n_journal: int) -> Results:
+    def _collect_results(self, n_journal: int) -> Results:
         """Return the results so far; requests without an output are cancelled."""
         results = [self._result(i) for i in range(len(self._requests))]
         stats = make_stats(
@@ -280,7 +280,7 @@ class Call:
         if self._error is not None:
             raise self._error
 
-    def _judged(self, results: Results) -> Results:
+    def _judge_results(self, results: Results) -> Results:
         every = (result for samples in results.samples for result in samples)
         failed = next((result for result in every if result.error is not None), None)
         if failed is None or self._on_error != "stop":

@@ -170,7 +170,7 @@ class HostedCall(Generic[_T]):
     def steps(self) -> Steps[_T]:
         """Answers the prompts in steps, with the errors of `run`."""
         try:
-            results: _T = yield from self._converted()
+            results: _T = yield from self._converting_steps()
         except BaseException as error:
             set_index(kept(error), self._index)
             raise
@@ -179,7 +179,7 @@ class HostedCall(Generic[_T]):
             say(f"llamaherd: {getattr(results, 'stats', results)}")
         return results
 
-    def _converted(self) -> Steps[Any]:
+    def _converting_steps(self) -> Steps[Any]:
         steps, convert = self.call.steps(self.host.loop), self._convert
         if convert is None:
             return (yield from steps)
@@ -250,7 +250,7 @@ class OwnThread(Generic[_T]):
         """Return the results when the thread of the loop has no more work."""
         try:
             self.wait()
-            return self._ended()
+            return self._wait_for_end()
         except BaseException:
             self.cancel()  # an error between two steps leaves the group in the loop
             raise
@@ -265,7 +265,7 @@ class OwnThread(Generic[_T]):
         if self._work.tell is not None:
             self._work.tell(self.outcome())
 
-    def _ended(self) -> _T:
+    def _wait_for_end(self) -> _T:
         if self._error is not None:
             raise self._error
         return self._results  # type: ignore[return-value]  # None only if a step gave it

@@ -230,8 +230,8 @@ class Job(ProcessBound, Generic[_R]):
         """
         error = None
         while not self.wait(_LOOK_S):
-            error = self._warned(error)
-        return self._ended(self._warned(error))
+            error = self._raise_warnings(error)
+        return self._end_with(self._raise_warnings(error))
 
     result = results
 
@@ -247,13 +247,13 @@ class Job(ProcessBound, Generic[_R]):
         try:
             while not self.wait(0):
                 await wait_or_look(event, lambda: None)
-                error = self._warned(error)
+                error = self._raise_warnings(error)
         except asyncio.CancelledError:
             self.cancel()
             raise
-        return self._ended(self._warned(error))
+        return self._end_with(self._raise_warnings(error))
 
-    def _warned(self, error: BaseException | None) -> BaseException | None:
+    def _raise_warnings(self, error: BaseException | None) -> BaseException | None:
         """Warns; cancels the job and returns the error if a filter makes one of it."""
         if error is None:
             try:
@@ -265,7 +265,7 @@ class Job(ProcessBound, Generic[_R]):
                 return problem
         return error
 
-    def _ended(self, error: BaseException | None) -> _R:
+    def _end_with(self, error: BaseException | None) -> _R:
         """Raises the error of a warning, with the results; returns them without one."""
         if error is None:
             results = self.outcome()

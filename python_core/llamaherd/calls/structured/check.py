@@ -105,13 +105,13 @@ def _one_of(error: ValidationError) -> str:
     )
 
 
-def _required(error: ValidationError) -> str:
+def _missing_field(error: ValidationError) -> str:
     if not isinstance(error.validator_value, list):  # draft 3: true, in the property
         return f"{json_text(error.instance)} has no value for a required property"
     return _of_missing(error.validator_value, error.instance, "required")
 
 
-def _dependent(error: ValidationError) -> str:
+def _dependent_field(error: ValidationError) -> str:
     instance: Mapping[str, Any] = error.instance
     for name, others in error.validator_value.items():
         names = [others] if isinstance(others, str) else others
@@ -144,12 +144,12 @@ def _limit(keyword: str) -> Callable[[ValidationError], str]:
 
 
 _SPECIAL: dict[str, Callable[[ValidationError], str]] = {
-    "dependencies": _dependent,
-    "dependentRequired": _dependent,
+    "dependencies": _dependent_field,
+    "dependentRequired": _dependent_field,
     "maximum": _limit("maximum"),
     "minimum": _limit("minimum"),
     "oneOf": _one_of,
-    "required": _required,
+    "required": _missing_field,
     "type": _types,
 }
 

@@ -191,8 +191,8 @@ _SCALARS: dict[str, Column] = {
 def read_columns(schemas: Sequence[str]) -> Column:
     """Return the type of whole answers that follow any of these JSON texts."""
     roots = [json.loads(schema) for schema in dict.fromkeys(schemas)]
-    both = partial(_joined, is_any=False)
-    reader = Reader(_own, both, _either, unknown=JSON, n_left=_MOST_SCHEMAS)
+    both = partial(_join_types, is_any=False)
+    reader = Reader(_own_type, both, _either, unknown=JSON, n_left=_MOST_SCHEMAS)
     return _either(reader.read(Subschema(root, root)) for root in roots)
 
 
@@ -211,7 +211,7 @@ def has_others(schema: str) -> bool:
     return target.get("additionalProperties") is not False or not columns_of(schema)
 
 
-def _own(node: Subschema, read: Callable[[Subschema], Column]) -> Column:
+def _own_type(node: Subschema, read: Callable[[Subschema], Column]) -> Column:
     """Return the type that the keywords of a schema itself allow."""
     schema = node.schema
     if quote_rule(schema) is not None:
@@ -226,10 +226,12 @@ def _own(node: Subschema, read: Callable[[Subschema], Column]) -> Column:
             "array" if isinstance(schema.get("items"), dict) else "json"
         )  # fmt: skip
     kinds = kinds if isinstance(kinds, list) else [kinds]
-    return _either(_typed(str(kind), node, read) for kind in kinds)
+    return _either(_column_of_type(str(kind), node, read) for kind in kinds)
 
 
-def _typed(kind: str, node: Subschema, read: Callable[[Subschema], Column]) -> Column:
+def _column_of_type(
+    kind: str, node: Subschema, read: Callable[[Subschema], Column]
+) -> Column:
     schema = node.schema
     is_plain = not _NOT_PLAIN & schema.keys()
     if kind == "object" and isinstance(schema.get("properties"), dict):
@@ -265,7 +267,7 @@ def _either(columns: Iterator[Column] | Sequence[Column]) -> Column:
     """Joins the types of alternatives."""
     merged: Column | None = None
     for column in columns:
-        merged = column if merged is None else _joined(merged, column, is_any=True)
+        merged = column if merged is None else _join_types(merged, column, is_any=True)
         if merged.kind == "json":
             break
     return JSON if merged is None else merged
@@ -274,7 +276,7 @@ def _either(columns: Iterator[Column] | Sequence[Column]) -> Column:
 _WIDER = {"integer": "number", "enum": "string"}
 
 
-def _joined(one: Column, other: Column, *, is_any: bool) -> Column:
+def _join_types(one: Column, other: Column, *, is_any: bool) -> Column:
     """Return the type of values that both types allow, or at least one of them."""
     neutral = "null" if is_any else "json"
     if one == other or other.kind == neutral:
@@ -294,12 +296,12 @@ def _of_parts(one: Column, other: Column, *, is_any: bool) -> Column:
     if one.kind == "array":
         if one.items is None or other.items is None:
             return Column("array", None if is_any else one.items or other.items)
-        return Column("array", _joined(one.items, other.items, is_any=is_any))
+        return Column("array", _join_types(one.items, other.items, is_any=is_any))
     if one.kind == "object":
         fields = dict(one.fields)
         for name, field in other.fields:
             known = fields.get(name, field)
-            fields[name] = _joined(known, field, is_any=is_any)
+            fields[name] = _join_types(known, field, is_any=is_any)
         return Column("object", fields=tuple(fields.items()))
     return one
 

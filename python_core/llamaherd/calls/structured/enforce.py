@@ -300,11 +300,11 @@ def _check_object(schema: dict[str, Any], *, has_limits: bool) -> None:
     for key in _VALUES & schema.keys():
         for number in _numbers(schema[key]):
             if not _is_value(number):
-                raise _refused(key, number)
+                raise _range_error(key, number)
     for key in (_LOWER | _UPPER) & schema.keys() if has_limits else ():
         for number in _numbers(schema[key]):
             if number < _LEAST:
-                raise _refused(key, number)
+                raise _range_error(key, number)
 
 
 def _is_value(number: Any) -> bool:  # a float or an integer
@@ -338,7 +338,7 @@ def _is_number(value: object) -> bool:
     return isinstance(value, (int, float)) and not isinstance(value, bool)
 
 
-def _refused(key: str, number: float) -> ArgumentError:
+def _range_error(key: str, number: float) -> ArgumentError:
     text = number if abs(number) < 10**40 else "one of more than 40 digits"
     return _out_of_range(
         f"has the number {text} in {key}, which masks cannot enforce exactly: use "

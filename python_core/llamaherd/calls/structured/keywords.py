@@ -109,7 +109,7 @@ def with_own_keywords(kind: Any) -> Any:  # a class that jsonschema makes
         "uniqueItems": _check_unique_items,
         "multipleOf": _check_multiple_of,
     }
-    known = {key: _counted(keywords[key]) for key in kind.VALIDATORS}
+    known = {key: _counting_keyword(keywords[key]) for key in kind.VALIDATORS}
     extended: Any = validators.extend(kind, known)
     is_type, descend = extended.is_type, extended.descend
 
@@ -125,7 +125,7 @@ def with_own_keywords(kind: Any) -> Any:  # a class that jsonschema makes
     return extended
 
 
-def _counted(keyword: Keyword) -> Keyword:
+def _counting_keyword(keyword: Keyword) -> Keyword:
     """Wrap a keyword of jsonschema to count its calls."""
 
     def check(
@@ -150,7 +150,7 @@ def _enum_check() -> Keyword:
         if id(values) not in keys:
             keys[id(values)] = frozenset(map(_key, values))
         if _key(instance) not in keys[id(values)]:
-            yield _violated()
+            yield _violation()
 
     return check
 
@@ -160,7 +160,7 @@ def _check_const(
 ) -> Iterator[Any]:
     """Check `const`."""
     if _key(instance) != _key(value):
-        yield _violated()
+        yield _violation()
 
 
 def _check_unique_items(
@@ -170,7 +170,7 @@ def _check_unique_items(
     if not is_wanted or not isinstance(instance, list):
         return
     if len(set(map(_key, instance))) < len(instance):
-        yield _violated()
+        yield _violation()
 
 
 def _key(value: object) -> object:
@@ -193,7 +193,7 @@ def _check_pattern(
 ) -> Iterator[Any]:
     """Check `pattern`."""
     if isinstance(instance, str) and not _finds(pattern, instance):
-        yield _violated()
+        yield _violation()
 
 
 def _check_pattern_properties(
@@ -226,7 +226,7 @@ def _check_additional_properties(
         if key in named or any(_finds(pattern, key) for pattern in patterns):
             continue
         if inner is False:
-            yield _violated(instance=key)
+            yield _violation(instance=key)
         elif isinstance(inner, dict):
             yield from validator.descend(value, inner, path=key)
 
@@ -238,7 +238,7 @@ def _check_multiple_of(
     if isinstance(instance, bool) or not isinstance(instance, (int, float)):
         return
     if not math.isfinite(instance) or decimal(instance) % decimal(divisor) != 0:
-        yield _violated()
+        yield _violation()
 
 
 def _finds(pattern: str, text: str) -> bool:
@@ -246,7 +246,7 @@ def _finds(pattern: str, text: str) -> bool:
     return finds(pattern, text)
 
 
-def _violated(**more: object) -> Any:  # slow to import
+def _violation(**more: object) -> Any:  # slow to import
     """Return the violation of a keyword; jsonschema adds its fields, except `more`."""
     from jsonschema.exceptions import ValidationError
 

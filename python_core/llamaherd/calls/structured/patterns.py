@@ -35,7 +35,7 @@ def is_quick(pattern: str) -> bool:
 
 def is_pattern(text: str) -> bool:
     """Return whether a text is a valid regular expression for llguidance or `re`."""
-    return llguidance.takes_pattern(text) or _parsed(text) is not None
+    return llguidance.takes_pattern(text) or _parse_pattern(text) is not None
 
 
 def finds(pattern: str, text: str) -> bool:
@@ -59,7 +59,7 @@ def finds(pattern: str, text: str) -> bool:
 
 def n_steps(pattern: str, n_chars: int) -> float:
     """Return an upper bound of the steps of `re.search`; infinity if invalid."""
-    parsed = _parsed(pattern)
+    parsed = _parse_pattern(pattern)
     if parsed is None:
         return inf
     _, n_each = _of_row(parsed, n_chars)
@@ -68,7 +68,7 @@ def n_steps(pattern: str, n_chars: int) -> float:
 
 
 @lru_cache(maxsize=1024)
-def _parsed(pattern: str) -> Any:  # the module's own classes
+def _parse_pattern(pattern: str) -> Any:  # the module's own classes
     """Return the parse tree of `re`, a list of (name, arguments); None if invalid."""
     try:
         with warnings.catch_warnings():

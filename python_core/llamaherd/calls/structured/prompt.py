@@ -34,12 +34,12 @@ def schema_prompt(schema: object) -> str:
     root = json.loads(text)
     node = Subschema(root, root)
     lines = _fields(node, 0)
-    if not _named(node):
+    if not _fields_of(node):
         lines = [f"- {_kind(node)}{_words(node)}", *_fields(node, 1)]
     return "\n".join([JSON_ONLY, *lines])
 
 
-def _named(node: Subschema) -> dict[str, Subschema]:
+def _fields_of(node: Subschema) -> dict[str, Subschema]:
     """Return the fields of an object schema."""
     named: dict[str, Subschema] = {}
     for part in parts(node, is_sure=True):
@@ -56,7 +56,7 @@ def _fields(node: Subschema, depth: int) -> list[str]:
     sure = parts(node, is_sure=True)
     required = {name for part in sure for name in list_at(part.schema, "required")}
     lines = []
-    for name, field in _named(node).items():
+    for name, field in _fields_of(node).items():
         optional = "" if name in required else ", may be left out"
         indent = "  " * depth
         lines.append(f'{indent}- "{name}": {_kind(field)}{optional}{_words(field)}')
@@ -85,10 +85,10 @@ def _kind(node: Subschema, depth: int = 0) -> str:
     kinds = dict.fromkeys(_kind(node.at(one), depth + 1) for one in choices[:_MAX_DEPTH])
     if kinds and "any value" not in kinds:
         return " or ".join(kinds)
-    return _typed(node, depth)
+    return _describe_type(node, depth)
 
 
-def _typed(node: Subschema, depth: int) -> str:
+def _describe_type(node: Subschema, depth: int) -> str:
     """Describe the type of a schema."""
     schema = node.schema
     rule = quote_rule(schema)
@@ -98,7 +98,7 @@ def _typed(node: Subschema, depth: int) -> str:
     kind = schema.get("type", "object" if "properties" in schema else likely)
     if isinstance(kind, list):
         return " or ".join(
-            _typed(node.at({**schema, "type": one}), depth) for one in kind
+            _describe_type(node.at({**schema, "type": one}), depth) for one in kind
         )
     if kind == "array":
         items = _kind(node.at(schema.get("items")), depth + 1)

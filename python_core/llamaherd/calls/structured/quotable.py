@@ -164,7 +164,7 @@ class Quotable:
         self.text = text
         by_words = rule.unit == "words"
         self._bounds = word_bounds(text) if by_words else clusters(text)
-        self.rule = self._fitted(rule) if text.strip() else rule
+        self.rule = self._fit_rule(rule) if text.strip() else rule
 
     @cached_property
     def is_empty(self) -> bool:
@@ -223,9 +223,9 @@ class Quotable:
         gap = _any(others)
         return f"{gap}*({word}{gap}+){{{max(0, least - 1)},{most - 1}}}{word}{gap}*"
 
-    def _fitted(self, rule: QuoteRule) -> QuoteRule:
+    def _fit_rule(self, rule: QuoteRule) -> QuoteRule:
         """Reduce the lengths of a rule so that some part of the text can follow it."""
-        starts, ends, counts = self._counted(rule.unit)
+        starts, ends, counts = self._count_units(rule.unit)
 
         def length(start: int, end: int) -> int:
             n_before, is_within = counts[start]
@@ -244,7 +244,9 @@ class Quotable:
         shortest = min(length(one, ends[bisect_left(ends, one + 1)]) for one in starts)
         return QuoteRule(rule.unit, shortest, max(shortest, rule.most))
 
-    def _counted(self, unit: Unit) -> tuple[list[int], list[int], list[tuple[int, int]]]:
+    def _count_units(
+        self, unit: Unit
+    ) -> tuple[list[int], list[int], list[tuple[int, int]]]:
         """Return starts, ends, and for each position units before it and 1 if in one."""
         text, marks = self.text, self._bounds
         starts = [a for a in marks[:-1] if not text[a].isspace()]
@@ -290,21 +292,21 @@ def shifted(value: Any, offset: int) -> Any:  # JSON
         start, end = quote["start"] + offset, quote["end"] + offset
         return Quoted(quote=quote["quote"], start=start, end=end)
 
-    return _changed(value, moved)
+    return _change_quotes(value, moved)
 
 
 def counted_from_one(value: Any) -> Any:  # JSON
     """Return an answer whose positions count from 1; `end` is the last character."""
-    return _changed(value, lambda quote: {**quote, "start": quote["start"] + 1})
+    return _change_quotes(value, lambda quote: {**quote, "start": quote["start"] + 1})
 
 
-def _changed(value: Any, change: Callable[[Quoted], Any]) -> Any:  # JSON
+def _change_quotes(value: Any, change: Callable[[Quoted], Any]) -> Any:  # JSON
     if isinstance(value, Quoted):
         return change(value)
     if isinstance(value, dict):
-        return {key: _changed(item, change) for key, item in value.items()}
+        return {key: _change_quotes(item, change) for key, item in value.items()}
     if isinstance(value, list):
-        return [_changed(item, change) for item in value]
+        return [_change_quotes(item, change) for item in value]
     return value
 
 

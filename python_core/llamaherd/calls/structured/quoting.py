@@ -230,7 +230,7 @@ class _Grammar:
         whole = schema
         schema = resolved(schema, self.root)
         if depth > _MOST_DEEP:
-            raise _refused("a schema with quotes must not contain itself")
+            raise _quote_error("a schema with quotes must not contain itself")
         if not has_quotes(schema, self.root):
             return self._json(whole)
         rule = quote_rule(schema)
@@ -249,7 +249,7 @@ class _Grammar:
         if isinstance(schema.get("items"), dict):
             return self._array(schema, depth)
         names = sorted((schema.keys() & (OF_ONE | OF_MANY | OF_NAMED)) - _ROOT)
-        raise _refused(f"{', '.join(names)} must not contain quotes")
+        raise _quote_error(f"{', '.join(names)} must not contain quotes")
 
     # ---- kinds of schemas ----
 
@@ -258,7 +258,7 @@ class _Grammar:
         kinds = schema.get("type", "string")
         kinds = kinds if isinstance(kinds, list) else [kinds]
         if "string" not in kinds or not set(kinds) <= {"string", "null"}:
-            raise _refused("a quote has the type string")
+            raise _quote_error("a quote has the type string")
         if rule not in self._terminals:
             name = f"QUOTE{len(self._terminals)}"
             source = Quotable(self.text, rule)
@@ -347,17 +347,19 @@ _EMPTY = '""'
 def _only(schema: Mapping[str, Any], known: frozenset[str]) -> None:
     others = sorted(schema.keys() - known - _ROOT)
     if others:
-        raise _refused(f"{', '.join(others)} cannot be used with or around a quote")
+        raise _quote_error(f"{', '.join(others)} cannot be used with or around a quote")
 
 
 def _check_references(schema: object) -> None:
     for subschema in subschemas(schema):
         reference = subschema.get("$ref", "#/$defs/")
         if not str(reference).startswith(("#/$defs/", "#/definitions/")):
-            raise _refused(f"with quotes, it must refer to $defs only, not {reference!r}")
+            raise _quote_error(
+                f"with quotes, it must refer to $defs only, not {reference!r}"
+            )
 
 
-def _refused(problem: str) -> SchemaError:
+def _quote_error(problem: str) -> SchemaError:
     return SchemaError(
         problem, argument="schema", code="conflict", form="{name}: {problem}"
     )

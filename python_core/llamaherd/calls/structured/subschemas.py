@@ -268,7 +268,7 @@ def standalone(schema: Any, start: str = "#") -> Any:  # JSON
     identity = (*_IDENTITY, "id") if "draft-04" in dialect else _IDENTITY
     with_targets = list(_with_targets(root, dialect))
     for part, _ in with_targets:
-        _upgrade(part, is_old=is_old)
+        _upgrade_keywords(part, is_old=is_old)
     places = dict(_places(root, start))
     for part, target in with_targets:
         for key in identity:
@@ -338,7 +338,7 @@ def _places(value: object, place: str) -> Iterator[tuple[int, str]]:
             yield from _places(inner, f"{place}/{i}")
 
 
-def _upgrade(part: dict[str, Any], *, is_old: bool) -> None:
+def _upgrade_keywords(part: dict[str, Any], *, is_old: bool) -> None:
     """Replace keywords of older drafts."""
     is_tuple = isinstance(part.get("items"), list) and "prefixItems" not in part
     others = part.pop("additionalItems", None) if is_tuple or is_old else None

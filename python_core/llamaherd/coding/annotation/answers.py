@@ -102,7 +102,7 @@ def answers_of_classes(
     errors, thoughts = _with_probabilities(results), None
     groups = _groups(len(errors), n_asked)
     if results.thoughts is not None:
-        thoughts = _joined(list(map(joined_thoughts, results.thoughts)), groups)
+        thoughts = _join_thoughts(list(map(joined_thoughts, results.thoughts)), groups)
 
     def of_labels(values: Floats) -> Floats:
         """Return the values of "yes" for each label, with several labels per text."""
@@ -150,7 +150,7 @@ def _first_errors(
     return [next((e for e in errors[g] if e is not None), None) for g in groups]
 
 
-def _joined(
+def _join_thoughts(
     thoughts: Sequence[Thought | None], groups: Sequence[slice]
 ) -> list[Thought | None]:
     """Join the thoughts of each group."""
@@ -165,7 +165,7 @@ def answers_of_texts(
     if results.has_thoughts:
         thoughts = list(map(thought_of, results))
         size = max(1, len(thoughts) // max(1, len(answers)))
-        answers.thoughts = _joined(thoughts, _groups(len(thoughts), size))
+        answers.thoughts = _join_thoughts(thoughts, _groups(len(thoughts), size))
     return answers
 
 
@@ -208,7 +208,7 @@ def answers_of_split(
     failed = [error is not None for error in errors]
     combined = Answers(errors=errors)
     if answers.thoughts is not None:
-        combined.thoughts = _joined(answers.thoughts, pieces)
+        combined.thoughts = _join_thoughts(answers.thoughts, pieces)
     if answers.probs is None:
         of_parts = [(answers.values or [])[piece] for piece in pieces]
         combine = _all_passages if split == "all" else _most_frequent

@@ -122,7 +122,7 @@ def codebook_of_yaml(text: str, name: str = "the codebook") -> Codebook:
     """Build a codebook from YAML."""
     lines: _Lines = {}
     try:
-        content = _content(text, lines)
+        content = _parse_content(text, lines)
         return Codebook.from_dict(content)
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
@@ -143,7 +143,7 @@ def _line_of(path: Place, lines: _Lines) -> int | None:
     return next((lines[parent] for parent in around if parent in lines), None)
 
 
-def _content(text: str, lines: _Lines) -> dict[str, Any]:
+def _parse_content(text: str, lines: _Lines) -> dict[str, Any]:
     _refuse_tricks(text)
     node = yaml.compose(text, yaml.SafeLoader)
     if not isinstance(node, yaml.MappingNode):
@@ -216,13 +216,13 @@ def _value(node: yaml.Node, path: Place, lines: _Lines, *, typed: bool = False) 
             for key, part in _pairs(node, path, lines)
         }
     if typed:
-        return _typed(node)
+        return _typed_scalar(node)
     is_plain = isinstance(node, yaml.ScalarNode) and node.style is None
     is_empty = is_plain and node.value in ("", "~", "null")
     return None if is_empty else node.value
 
 
-def _typed(node: yaml.Node) -> Any:  # JSON
+def _typed_scalar(node: yaml.Node) -> Any:  # JSON
     """Convert a scalar of YAML to a JSON type."""
     loader = yaml.SafeLoader("")
     try:
@@ -295,7 +295,7 @@ def ready_codebook(name: str, target: str | None = None) -> Codebook:
     target = checks.not_blank("target", target)
     if not needs:
         raise ArgumentError(f"must be left out: {name} has no target", argument="target")
-    content: Any = _replaced(_of_file(name).to_dict(), target)
+    content: Any = _replace_target(_of_file(name).to_dict(), target)
     return Codebook.from_dict(content)
 
 
@@ -309,7 +309,7 @@ def list_ready_codebooks() -> list[ReadyCodebook]:
             n_labels=len(_of_file(name).names),
             needs_target=_needs_target(name),
             sources=tuple(REFERENCES[key].short for key in entry["sources"]),
-            measured=_measured().get(name, "not measured"),
+            measured=_measured_accuracies().get(name, "not measured"),
         )
         for name, entry in _index().items()
     ]
@@ -368,7 +368,7 @@ def _needs_target(name: str) -> bool:
 
 
 @cache
-def _measured() -> dict[str, str]:
+def _measured_accuracies() -> dict[str, str]:
     """Return the accuracy measured by benchmarks/ready_codebooks.py, by codebook."""
     text = (_FOLDER / "measured.json").read_text(encoding="utf-8")
     accuracies: dict[str, str] = json.loads(text)
@@ -385,8 +385,8 @@ def _core(codebook: Codebook) -> tuple[object, ...]:
     return codebook.type, codebook.question, tuple(codebook.definitions.items())
 
 
-def _replaced(value: Any, target: str) -> Any:  # JSON
+def _replace_target(value: Any, target: str) -> Any:  # JSON
     """Replace the placeholder "{target}" in all texts of a JSON value."""
     if isinstance(value, dict):
-        return {key: _replaced(item, target) for key, item in value.items()}
+        return {key: _replace_target(item, target) for key, item in value.items()}
     return value.replace(_TARGET, target) if isinstance(value, str) else value

@@ -108,12 +108,12 @@ class Coding(CallSequence):
             try:
                 with ExitStack() as stack:
                     self._run_steps(stack)
-                coded = self._coded(record)
+                coded = self._make_coded(record)
             except Exception as error:
                 if any(step.is_begun for step in self._steps):
                     raw = tuple(step.answers for step in self._steps)
                     keep(error, raw, converted=True)  # if no result can be made
-                    keep_made(error, lambda: self._coded(record))
+                    keep_made(error, lambda: self._make_coded(record))
                 raise
         if self._work.settings.on_error == "stop":
             self._stop_at_failure(coded)
@@ -122,7 +122,7 @@ class Coding(CallSequence):
     def nothing(self) -> Coded:
         """Return the result before any call has run."""
         with chat_date(self._work.settings.date):
-            return self._coded(self._record())
+            return self._make_coded(self._record())
 
     # ---- private ----
 
@@ -223,7 +223,7 @@ class Coding(CallSequence):
             self.context, work.codebook, around, work.settings, work.versions
         )
 
-    def _coded(self, record: dict[str, Any]) -> Coded:
+    def _make_coded(self, record: dict[str, Any]) -> Coded:
         """Return the caller's data frame with the results so far, and their record."""
         work, settings, codebook = self._work, self._work.settings, self._work.codebook
         rows = self._coded_rows()

@@ -56,7 +56,7 @@ class CodedRows:
         self.answers = answers
         self._codebook = codebook
         self._failed = np.array([error is not None for error in answers.errors], bool)
-        self.probs = self._known(answers.probs)
+        self.probs = self._values_of_known(answers.probs)
         self._fields, self.errors = self._read_fields()
 
     def cells(self, settings: Settings) -> dict[str, Any]:
@@ -103,7 +103,7 @@ class CodedRows:
 
     def coverage(self) -> Floats | None:
         """Return the total probability of all labels; NaN for failed texts."""
-        return self._known(self.answers.coverage)
+        return self._values_of_known(self.answers.coverage)
 
     def expected(self) -> Floats:
         """Return the expected value of each distribution over ordered labels."""
@@ -121,7 +121,7 @@ class CodedRows:
 
     # ---- private ----
 
-    def _known(self, values: Floats | None) -> Floats | None:
+    def _values_of_known(self, values: Floats | None) -> Floats | None:
         """Return values of rows, NaN for failed texts."""
         if values is None:
             return None

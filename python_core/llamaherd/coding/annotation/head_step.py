@@ -79,10 +79,10 @@ class HeadStep(Step):
         start = time.perf_counter()
         probs = self._first.judged.probs
         assert probs is not None  # noqa: S101 - see settings.py
-        key = self._hashed(
+        key = self._hash_texts(
             self._first.texts, probs.tobytes(), str(self._settings.seed).encode()
         )
-        head = self._fitted(key, probs)
+        head = self._fit_head(key, probs)
         if head is None:
             return
         fitted_s = round(time.perf_counter() - start, 3)
@@ -93,7 +93,7 @@ class HeadStep(Step):
 
     # ---- private ----
 
-    def _fitted(self, key: bytes, probs: Floats) -> TextHead | None:
+    def _fit_head(self, key: bytes, probs: Floats) -> TextHead | None:
         """Fit the head, or read it from the journal; None if cancelled."""
         stored = self._stored_entry(key)
         if stored is not None and stored.text:
@@ -125,7 +125,7 @@ class HeadStep(Step):
         k = head.head.coefficients.shape[1]
         for start in range(0, len(self.texts), BLOCK):
             texts = self.texts[start : start + BLOCK]
-            key = self._hashed(texts, key_of_head)
+            key = self._hash_texts(texts, key_of_head)
             stored = self._stored_entry(key)
             if stored is not None and len(stored.numbers) == k * len(texts):
                 probs = np.array(stored.numbers).reshape(-1, k)
@@ -172,7 +172,7 @@ class HeadStep(Step):
             self._job = None
         return None if self._calls.is_over else embeddings.vectors
 
-    def _hashed(self, texts: Sequence[str], *more: bytes) -> bytes:
+    def _hash_texts(self, texts: Sequence[str], *more: bytes) -> bytes:
         """Return a hash of texts, the model and further bytes."""
         sha256 = ""
         loras: Any = []

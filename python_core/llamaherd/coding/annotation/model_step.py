@@ -112,7 +112,7 @@ class ModelStep(Step):
 
     def check(self) -> None:
         """Raise an error for invalid settings or labels before anything runs."""
-        self._prepared([], self._options(), None)
+        self._prepare_call([], self._options(), None)
         if not isinstance(self._context, Elsewhere):
             notice_thinking(self._context.model, PromptOptions(**self._rendering))
 
@@ -192,7 +192,7 @@ class ModelStep(Step):
             elif result.error is not None and not is_cancelled(result.error):
                 self.unquoted.append(result.error)
 
-    def _prepared(
+    def _prepare_call(
         self,
         prompts: list[str],
         options: ClassifyOptions | GenerateOptions,
@@ -212,7 +212,7 @@ class ModelStep(Step):
         """Prepare the call that labels these texts or parts of texts."""
         prompts, options = self.around.prompts(texts), self._options(texts)
         self._n_asked += len(prompts)
-        return self._prepared(prompts, options, self._calls.journal)
+        return self._prepare_call(prompts, options, self._calls.journal)
 
     def _quoting(
         self, texts: Sequence[str], labels: Sequence[str | None]
@@ -241,7 +241,7 @@ class ModelStep(Step):
             **{**self._rendering, "thinking": False if settings.thinks else None},
         )
         self._n_asked += len(prompts)
-        return self._prepared(prompts, options, self._calls.journal)
+        return self._prepare_call(prompts, options, self._calls.journal)
 
     def _answers_of(
         self,
@@ -339,7 +339,7 @@ class ModelStep(Step):
             answer += settings.max_tokens + _LABEL
         if isinstance(settings.thinking, Thinking):
             answer += settings.thinking.budget + len(settings.thinking.message) + _MARKERS
-        around = self._prepared(self.around.prompts([""])[:1], self._options(), None)
+        around = self._prepare_call(self.around.prompts([""])[:1], self._options(), None)
         n_around = around.progress.n_prompt_tokens_total
         return max(1, room - n_around - answer - _SLACK)
 

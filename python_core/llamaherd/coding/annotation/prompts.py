@@ -203,7 +203,7 @@ def prompt_preview(
             template=template,
             merge_system=merge_system,
         )
-        prompts = _rendered(prompt_model, prompts, options)
+        prompts = _render_prompts(prompt_model, prompts, options)
     n_chars = min(n_common(prompts[0], other) for other in prompts[1:])
     tokens, n_shared = None, None
     if prompt_model is not None:
@@ -222,7 +222,9 @@ def prompt_preview(
     )
 
 
-def _rendered(model: Model, texts: Sequence[str], options: PromptOptions) -> list[str]:
+def _render_prompts(
+    model: Model, texts: Sequence[str], options: PromptOptions
+) -> list[str]:
     """Return prompts as the model reads them."""
     prompts = rendered_prompts(model, texts, options, is_constrained=True, is_silent=True)
     return [prompt.text for prompt in prompts]

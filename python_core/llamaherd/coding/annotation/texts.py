@@ -105,14 +105,16 @@ def parts_of(
     if n <= most or len(text) < 2:
         return [text]
     n_parts = max(2, math.ceil(n / n_tokens))
-    ends = [_cut(text, round(len(text) * i / n_parts)) for i in range(1, n_parts)]
+    ends = [
+        _cut_position(text, round(len(text) * i / n_parts)) for i in range(1, n_parts)
+    ]
     # Without whitespace nearby, cuts may coincide.
     marks = sorted({0, *ends, len(text)})
     pieces = [text[a:b] for a, b in pairwise(marks)]
     return [part for piece in pieces for part in parts_of(model, piece, n_tokens)]
 
 
-def _cut(text: str, at: int) -> int:
+def _cut_position(text: str, at: int) -> int:
     """Return a position near `at` to split the text, after whitespace if possible."""
     reach = max(1, len(text) // 8)
     for distance in range(reach):

@@ -68,7 +68,7 @@ def read(
     key_of: dict[Any, str] = {}
     for column in cells:
         for cell in dict.fromkeys((type(c), c) for c in column if c is not None):
-            key, value = _keyed(cell[1], known, numbers)
+            key, value = _comparison_key(cell[1], known, numbers)
             key_of[cell] = key
             first = seen.setdefault(key, value)
             if isinstance(first, str) and key not in known and not isinstance(value, str):
@@ -159,7 +159,7 @@ def _parts(
     ]
 
 
-def _keyed(
+def _comparison_key(
     cell: Any,
     known: dict[str, Any],
     numbers: dict[str, str],
@@ -212,10 +212,10 @@ def _settle_truth(cells: list[list[Any]], known: dict[str, Any]) -> None:
             if isinstance(cell, bool) or (is_truth and isinstance(cell, str)):
                 word = _text(cell).casefold()
                 other = int(word == "true") if are_01 else word == "true"
-                column[i] = other if are_01 else _worded(words, word, other)
+                column[i] = other if are_01 else _word_in_case(words, word, other)
 
 
-def _worded(words: dict[str, str], word: str, other: Any) -> Any:
+def _word_in_case(words: dict[str, str], word: str, other: Any) -> Any:
     """Return a word in the case (upper or lower) of `words`; `other` without words."""
     if word in words or not words:
         return words.get(word, other)

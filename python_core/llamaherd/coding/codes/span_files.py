@@ -59,15 +59,15 @@ def marked_texts(
     content = text_of_file("path", path)
     try:
         if form == "labelstudio" or (form == "auto" and content.lstrip()[:1] == "["):
-            return list(_label_studio(_parsed(content, path), path))
+            return list(_label_studio(_parse_json(content, path), path))
         lines = [line for line in content.split("\n") if line.strip()]
-        rows = [_parsed(line, path, i) for i, line in enumerate(lines, 1)]
+        rows = [_parse_json(line, path, i) for i, line in enumerate(lines, 1)]
         return [_of_row(row, path, i, form, text) for i, row in enumerate(rows, 1)]
     except (TypeError, KeyError, AttributeError, IndexError):
         raise _wrong(path, "it is not in the expected format") from None
 
 
-def _parsed(text: str, path: Path, line: int | None = None) -> Any:  # JSON
+def _parse_json(text: str, path: Path, line: int | None = None) -> Any:  # JSON
     try:
         return read_json(text)
     except DuplicateKeyError as error:
@@ -109,7 +109,7 @@ def _of_row(row: Any, path: Path, line: int, form: Format, text: str) -> MarkedT
     if form == "doccano" or (form == "auto" and _SPANS not in row):
         passages = _of_doccano(row)
     if isinstance(passages, str):
-        passages = _parsed(passages, path, line)
+        passages = _parse_json(passages, path, line)
     if passages is None:
         raise _wrong(path, f"there are no passages; fields: {', '.join(row)}", line)
     units = [

@@ -60,7 +60,7 @@ def clustering_column(
         clusters = _clusters(frames.column(frame, name, "cluster"), kept)
         if clusters is None:
             continue
-        far, correlation = _explained(has_label, clusters)
+        far, correlation = _clustering_of_labels(has_label, clusters)
         if far > _UNLIKELY and (best is None or correlation > best[2]):
             best = (name, clusters, correlation)
     return best
@@ -81,7 +81,7 @@ def _clusters(values: Sequence[Any], kept: Ints) -> Ints | None:
     return clusters if n >= _LEAST_CLUSTERS else None
 
 
-def _explained(has_label: Floats, clusters: Ints) -> tuple[float, float]:
+def _clustering_of_labels(has_label: Floats, clusters: Ints) -> tuple[float, float]:
     """Return (F - 1) / standard error of F, and the intraclass correlation.
 
     F is the F statistic of a one-way analysis of variance of the labels by cluster.

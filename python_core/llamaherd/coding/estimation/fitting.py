@@ -210,7 +210,7 @@ class Fits:
         else:
             values = ways @ estimated.theta
             low, high, errors = spread.limits(values, settings.level)
-            covariance[np.ix_(fitted, fitted)] = _widened(
+            covariance[np.ix_(fitted, fitted)] = _widen_covariance(
                 estimated.covariance, errors[:m]
             )
             needed[fitted] = required[:m]
@@ -277,7 +277,7 @@ def _variances(estimated: Estimated, ways: Floats) -> Floats:
     return np.asarray(np.einsum("qi,ij,qj->q", ways, estimated.covariance, ways))
 
 
-def _widened(covariance: Floats, errors: Floats) -> Floats:
+def _widen_covariance(covariance: Floats, errors: Floats) -> Floats:
     """Return covariances enlarged where an unseen case widened an interval."""
     plain = np.sqrt(np.maximum(np.diag(covariance), 0.0))
     ratio = np.divide(errors, plain, out=np.ones(len(plain)), where=plain > 0)

@@ -109,7 +109,7 @@ def matrices(
     columns[label], again = recoded(texts, rows, coded, gold)
     mixed = columns.assign(**{label: again})
     known = frames.names(texts.frame)
-    by_labels, by_codes = _evaluated(formula, columns, mixed, known)
+    by_labels, by_codes = _evaluate_formula(formula, columns, mixed, known)
     spec = by_labels.model_spec
     x_hat, y_hat = _numbers(by_labels.rhs), _numbers(by_labels.lhs)
     x, y = _numbers(by_codes.rhs), _numbers(by_codes.lhs)
@@ -167,7 +167,7 @@ def averaged(
     return averages
 
 
-def _evaluated(
+def _evaluate_formula(
     formula: str, columns: Input, mixed: Input, known: Sequence[str]
 ) -> tuple[Any, Any]:
     """Return the matrices computed from labels and from codes, with the same terms."""
@@ -188,7 +188,7 @@ def _evaluated(
         except (formulaic.errors.FormulaicError, TypeError, ValueError) as error:
             problem = ""
             if isinstance(error.__cause__, NameError):
-                problem = _unknown(formula, known)
+                problem = _unknown_column(formula, known)
             elif not isinstance(error, formulaic.errors.FormulaicError):
                 problem = _of_dates(columns)
             raise _wrong(formula, problem or _plain(error)) from error
@@ -216,7 +216,7 @@ def _of_dates(columns: Input) -> str:
     return dates[0] if dates else ""
 
 
-def _unknown(formula: str, known: Sequence[str]) -> str:
+def _unknown_column(formula: str, known: Sequence[str]) -> str:
     """Return which name in a formula is no column; "" if only a function is unknown."""
     unknown = sorted(_variables_in(re.sub("[~:]", "+", formula)) - set(known))
     if not unknown:

@@ -47,7 +47,7 @@ def few_coefficients(n_codes: int, p: int) -> list[str]:
 
 def few_groups(names: Sequence[str], counts: Floats) -> list[str]:
     """Return notes on groups with few codes."""
-    few = _counted(names, counts, counts < FEW)
+    few = _name_counts(names, counts, counts < FEW)
     return [note("few_groups", few=few, least=FEW)] if few else []
 
 
@@ -96,7 +96,7 @@ def rare_errors(
         return _rare_in_strata(outcome, problem, strata)
     counts = problem.n_errors
     open_groups = ~problem.all_coded
-    few = _counted(names, counts, (counts > 0) & (counts < RARE) & open_groups)
+    few = _name_counts(names, counts, (counts > 0) & (counts < RARE) & open_groups)
     return [note("rare_errors", outcome=outcome, few=few)] if few else []
 
 
@@ -232,7 +232,7 @@ def warn_of(notes: Sequence[str]) -> list[str]:
     return unique
 
 
-def _counted(names: Sequence[str], counts: Floats | Ints, which: Flags) -> str:
+def _name_counts(names: Sequence[str], counts: Floats | Ints, which: Flags) -> str:
     groups = zip(names, counts, which, strict=True)
     return first_of(
         f"{name or 'all'} ({n:.0f})" for name, n, is_listed in groups if is_listed

@@ -60,7 +60,7 @@ def number_outcome(
     outcome: Outcome | None, values: set[str], *, by_default: bool
 ) -> Outcome | None:
     """Map labels to numbers if a mean is estimated; otherwise return the outcome."""
-    asked = _asked(outcome)
+    asked = _single_text(outcome)
     if asked == "quantile" and asked not in values:
         raise ArgumentError(
             f"{asked!r} {OTHER_QUANTILES}", argument="outcome", code="removed"
@@ -105,10 +105,10 @@ def limits_of(
 
 def asks_median(outcome: Outcome | None, values: set[str]) -> bool:
     """Return True if an outcome asks for the median of numeric labels."""
-    return _asked(outcome) == MEDIAN and MEDIAN not in values
+    return _single_text(outcome) == MEDIAN and MEDIAN not in values
 
 
-def _asked(outcome: Outcome | None) -> str:
+def _single_text(outcome: Outcome | None) -> str:
     """Return the outcome if it is a single text, else ""."""
     outcomes = list(outcome) if isinstance(outcome, (list, tuple)) else [outcome]
     return outcomes[0] if len(outcomes) == 1 and isinstance(outcomes[0], str) else ""

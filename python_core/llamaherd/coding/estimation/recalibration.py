@@ -126,7 +126,7 @@ def recalibrate(
         n_labels=len(used),
     )
     probs = np.zeros((len(model), len(model.names)))
-    probs[:, used] = _predicted(crossed, np.hstack(blocks), codes, units)
+    probs[:, used] = _predicted_probs(crossed, np.hstack(blocks), codes, units)
     probs[[model_label is None for model_label in model.labels]] = np.nan
     record = {
         "features": list(kinds),
@@ -302,7 +302,7 @@ def _blocks(
     return blocks
 
 
-def _predicted(
+def _predicted_probs(
     crossed: heads.Crossed, x: Floats, codes: Codes, units: Sequence[Any]
 ) -> Floats:
     """Return probabilities of all texts, float64[n, k].

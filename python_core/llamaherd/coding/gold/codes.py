@@ -316,7 +316,7 @@ def _with_response(
     if len(empty) and not has_empty_strata:
         raise ArgumentError(
             "has a stratum, or a wave, of which no text is coded yet; code some texts of "
-            f"{_named(gold.design, empty)}",
+            f"{_name_strata(gold.design, empty)}",
             argument="gold",
         )
     of_all = np.full(len(gold.strata), len(coded) / n)
@@ -327,7 +327,7 @@ def _with_response(
     number = {key: i for i, key in enumerate(dict.fromkeys(keys))}
     cells = np.array([number[key] for key in keys], dtype=np.int64)
     of_cell = _rates(cells, coded)
-    uneven = _uneven(names, strata, coded)
+    uneven = _uneven_response(names, strata, coded)
     has_all = not (of_cell[cells][~np.isin(strata, empty)] == 0).any()
     by_label = bool(uneven) and has_all
     used, by = (of_cell, cells) if by_label else (rates, strata)
@@ -347,7 +347,7 @@ def _with_response(
     )
 
 
-def _named(design: Mapping[str, Any], empty: Ints) -> str:
+def _name_strata(design: Mapping[str, Any], empty: Ints) -> str:
     """Name strata by number, with the numbers of drawn texts; otherwise name waves."""
     names = list(design.get("strata") or {})
     if not names or max(empty) >= len(names):
@@ -366,7 +366,7 @@ def _rates(cells: Ints, coded: Ints) -> Floats:
     return np.where(drawn > 0, n_coded / np.maximum(drawn, 1), 1.0)
 
 
-def _uneven(names: list[str], strata: Ints, coded: Ints) -> str:
+def _uneven_response(names: list[str], strata: Ints, coded: Ints) -> str:
     """Describe response rates by label if they differ within strata; else return ""."""
     expected = _rates(strata, coded)[strata]
     is_coded = np.zeros(len(strata), dtype=bool)

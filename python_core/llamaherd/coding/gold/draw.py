@@ -183,7 +183,7 @@ def gold_sample(
         weights=weights,
     )
     _check_there(texts, n)
-    draw, record = _drawn(
+    draw, record = _draw_texts(
         texts,
         n,
         kind,
@@ -277,7 +277,7 @@ def _again(design: Mapping[str, Any]) -> tuple[str | None, Any]:
     return kind, None if by == "label" else by
 
 
-def _drawn(
+def _draw_texts(
     texts: Population,
     n: int,
     kind: str,

@@ -249,7 +249,7 @@ def read_codes(
         if order is not None:
             listed = list(values)
             values = [listed[i] for i in order]  # noqa: PLW2901 - sorted
-        read[str(name)] = _checked(values, str(name), ids, reader)
+        read[str(name)] = _check_codes(values, str(name), ids, reader)
     return read
 
 
@@ -271,7 +271,7 @@ def _order_of(codes: Input, ids: Sequence[str], rows: Sequence[int]) -> list[int
     )
 
 
-def _checked(
+def _check_codes(
     codes: Sequence[Any], coder: str, ids: Sequence[str], reader: CodeReader
 ) -> list[str | None]:
     n = len(ids)
@@ -307,7 +307,7 @@ _FORMAT = 1
 
 def json_of(sample: Any) -> str:  # a GoldSample, which imports this file
     """Return JSON of the fields of a sample; floats are exact."""
-    known = {name: _stored(getattr(sample, name)) for name in _READERS}
+    known = {name: _as_json(getattr(sample, name)) for name in _READERS}
     stored = {
         name: value
         for name, value in known.items()
@@ -374,15 +374,15 @@ def _is_whole(sample: Mapping[str, Any]) -> bool:
     )
 
 
-def _stored(value: Any) -> Any:
+def _as_json(value: Any) -> Any:
     """Return a value as JSON types; fields of dataclasses that are None are left out."""
     if isinstance(value, np.ndarray):
         return value.tolist()
     if is_dataclass(value):
         names = [field.name for field in fields(value)]
-        stored = {name: _stored(getattr(value, name)) for name in names}
+        stored = {name: _as_json(getattr(value, name)) for name in names}
         return {name: item for name, item in stored.items() if item is not None}
-    return [_stored(item) for item in value] if isinstance(value, tuple) else value
+    return [_as_json(item) for item in value] if isinstance(value, tuple) else value
 
 
 def _floats(values: Input) -> Floats:

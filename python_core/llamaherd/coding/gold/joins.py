@@ -92,7 +92,9 @@ class Join:
             texts=columns.get("text") if texts is None else texts,
             labels=None if drawn_with is None else label_forms(drawn_with),
             used=None if used is None else label_forms(used),
-            reordered=_reordered(gold.design.get("columns") or {}, frame, existing),
+            reordered=_reordered_column(
+                gold.design.get("columns") or {}, frame, existing
+            ),
         )
 
     @cached_property
@@ -293,7 +295,9 @@ def _cell(value: object) -> str:
     return str(value)
 
 
-def _reordered(known: Mapping[str, Any], frame: Input, existing: Sequence[str]) -> str:
+def _reordered_column(
+    known: Mapping[str, Any], frame: Input, existing: Sequence[str]
+) -> str:
     """Return the first column with the same values in another order, or ""."""
     hashes = column_hashes(frame, [name for name in known if name in existing])
     for name, (ordered, values) in hashes.items():

@@ -238,13 +238,13 @@ class _Sheet:
             columns = begun or columns
             notes = [name for name in columns if self._reader.are_notes(cells[name])]
             self.notes = notes if len(notes) < len(columns) else []
-        chosen = _chosen(name, coders or columns, columns)
+        chosen = _choose_columns(name, coders or columns, columns)
         self.codes: dict[str, list[str | None]] = {
             coder: [None] * len(sample) for coder in chosen if coder not in self.notes
         }
         places = _places([row["id"].strip() for row in rows.values()], sample.ids)
         for (number, row), i in zip(rows.items(), places, strict=True):
-            self._read(number, row, i)
+            self._read_row(number, row, i)
 
     def rename(self, coder: str) -> None:
         """Give the sheet's codes the name of their coder, unless it is ""."""
@@ -255,7 +255,7 @@ class _Sheet:
                 for column, codes in self.codes.items()
             }
 
-    def _read(self, number: int, cells: Mapping[str, str], i: int | None) -> None:
+    def _read_row(self, number: int, cells: Mapping[str, str], i: int | None) -> None:
         """Read the codes of text i in one row, and the row's problems."""
         where, at = f"{self.name}, row {number}", number - self._first_row
         if i is None:
@@ -269,7 +269,7 @@ class _Sheet:
             self.problems.append(_Problem(problem, (at, "id")))
             return
         self.rows[i] = number
-        changed = _changed(cells, self._sample, i)
+        changed = _changed_cells(cells, self._sample, i)
         self.problems += [_Problem(f"{where}: {what}", (at,)) for what in changed]
         for coder, codes in self.codes.items():
             codes[i], problem = self._reader.read(cells[coder])
@@ -327,7 +327,9 @@ def _header(cells: Sequence[str]) -> list[str]:
     return [name if known.get(name) in names else known.get(name, name) for name in names]
 
 
-def _chosen(sheet: str, coders: Sequence[str], columns: Sequence[str]) -> list[str]:
+def _choose_columns(
+    sheet: str, coders: Sequence[str], columns: Sequence[str]
+) -> list[str]:
     for i, name in enumerate(coders):
         if name not in columns:
             raise ArgumentError(
@@ -341,7 +343,7 @@ def _chosen(sheet: str, coders: Sequence[str], columns: Sequence[str]) -> list[s
     return list(coders)
 
 
-def _changed(cells: Mapping[str, str], sample: GoldSample, i: int) -> list[str]:
+def _changed_cells(cells: Mapping[str, str], sample: GoldSample, i: int) -> list[str]:
     """Return messages about cells of a text that differ from the sample."""
     problems = []
     text, label, prob = sample.texts[i], sample.labels[i], float(sample.probs[i])

@@ -348,13 +348,13 @@ def _check_use(arguments: Mapping[str, object]) -> None:
         is_given = arguments[name] != (gold_size.__kwdefaults__ or {})[name]
         if is_given and use not in uses:
             raise ArgumentError(
-                f"has no effect with {_named(use)}: it is for {_named(uses[0])}",
+                f"has no effect with {_wording(use)}: it is for {_wording(uses[0])}",
                 argument=name,
                 code="conflict",
             )
 
 
-def _named(use: str) -> str:
+def _wording(use: str) -> str:
     return setting("measure", use) if use == _ERRORS else name_of(use)
 
 
@@ -414,7 +414,7 @@ def _spread_of(error: float | None, correlation: float, spread: float | None) ->
     """Return the standard deviation of the differences of absolute errors."""
     if (error is None) == (spread is None):
         raise ArgumentError(
-            f"or {name_of('spread')} must be given for {_named(_ERRORS)}: the expected "
+            f"or {name_of('spread')} must be given for {_wording(_ERRORS)}: the expected "
             "root mean squared error of the codebooks, or the standard deviation of the "
             "differences of their errors. Give one of the two",
             argument="error",

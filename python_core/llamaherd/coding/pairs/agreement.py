@@ -123,7 +123,7 @@ def pair_agreement(
     measures: dict[str, Measure] = {}
     n_ties = 0
     if pairs is not None:
-        decided, won, n_ties = _decided(_rows(pairs), names)
+        decided, won, n_ties = _decided_pairs(_rows(pairs), names)
         measures |= _of_pairs(comparison, decided, won, level)
     if known is not None:
         measures |= _of_scores(comparison, known, level)
@@ -137,7 +137,7 @@ def _rows(pairs: object) -> Sequence[Sequence[Any]]:
     return list(zip(*columns, strict=True))
 
 
-def _decided(
+def _decided_pairs(
     rows: Sequence[Sequence[Any]], names: Sequence[str]
 ) -> tuple[Pairs, Floats, int]:
     """Return the pairs with a winner, 1 or -1 if the first or second won, and n_ties."""

@@ -166,7 +166,7 @@ def fit_strengths(pairs: Pairs, shares: Floats) -> StrengthFit:
     if df > 0:
         p, w = _chances(pairs, s)
         dispersion = float(((y - p) ** 2 / w).sum() / df)
-        s, converged = _reduced(pairs, y, s, min(dispersion, 1.0))
+        s, converged = _reduced_bias_fit(pairs, y, s, min(dispersion, 1.0))
     p, w = _chances(pairs, s)
     inverse = _inverse(pairs.laplacian(w))
     if df > 0:
@@ -200,7 +200,7 @@ def _maximum(pairs: Pairs, y: Floats) -> tuple[Floats, bool]:
     value = likelihood(s)
     for _ in range(_MOST_STEPS):
         p, w = _chances(pairs, s)
-        step = np.linalg.solve(_filled(pairs.laplacian(w)), pairs.net(y - p))
+        step = np.linalg.solve(_regular_matrix(pairs.laplacian(w)), pairs.net(y - p))
         size = 1.0
         while True:
             new = s + size * step
@@ -214,7 +214,9 @@ def _maximum(pairs: Pairs, y: Floats) -> tuple[Floats, bool]:
     return s, False
 
 
-def _reduced(pairs: Pairs, y: Floats, s: Floats, phi: float) -> tuple[Floats, bool]:
+def _reduced_bias_fit(
+    pairs: Pairs, y: Floats, s: Floats, phi: float
+) -> tuple[Floats, bool]:
     """Solve the score equations of the quasi-likelihood plus phi / 2 log det I(s).
 
     The term phi h (1 / 2 - p) is added to the score of a pair, y - p, where h is the
@@ -237,11 +239,11 @@ def _reduced(pairs: Pairs, y: Floats, s: Floats, phi: float) -> tuple[Floats, bo
 def _inverse(laplacian: Floats) -> Floats:
     """Return the generalized inverse of the Laplacian of a connected graph."""
     n = len(laplacian)
-    inverse = np.linalg.inv(_filled(laplacian))
+    inverse = np.linalg.inv(_regular_matrix(laplacian))
     return np.asarray(inverse - inverse.sum() / n**2)
 
 
-def _filled(laplacian: Floats) -> Floats:
+def _regular_matrix(laplacian: Floats) -> Floats:
     """Return a regular matrix that acts like the Laplacian on vectors with sum 0."""
     scale = max(float(np.trace(laplacian)), 1e-300)
     return np.asarray(laplacian + scale / len(laplacian) ** 2)
@@ -263,7 +265,7 @@ def next_pairs(
     d = pairs.odds(fit.strengths)
     weights = np.exp(-np.logaddexp(0, d) - np.logaddexp(0, -d))
     gain = np.log1p(weights * pairs.variances(fit.information))
-    return _matched(pairs, np.lexsort((rng.random(len(gain)), -gain)), most, rng)
+    return _disjoint_pairs(pairs, np.lexsort((rng.random(len(gain)), -gain)), most, rng)
 
 
 def random_pairs(
@@ -271,10 +273,10 @@ def random_pairs(
 ) -> list[Pair]:
     """Return random pairs of a round; each object is in at most one pair."""
     pairs = _candidates(n, known, rng)
-    return _matched(pairs, rng.permutation(len(pairs)), most, rng)
+    return _disjoint_pairs(pairs, rng.permutation(len(pairs)), most, rng)
 
 
-def _matched(
+def _disjoint_pairs(
     candidates: Pairs, order: Ints, most: int, rng: np.random.Generator
 ) -> list[Pair]:
     """Accept pairs in an order, if neither object is in an accepted pair."""

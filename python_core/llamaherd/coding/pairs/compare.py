@@ -82,7 +82,7 @@ class PairRun(CallSequence):
     def _run_rounds(self) -> None:
         with self._opened_journal(self._options.journal):
             while not self._is_cancelled and (pairs := self._design.next()):
-                self._design.take(self._compared(pairs))
+                self._design.take(self._compare_both_orders(pairs))
                 self.raise_error()
 
     def result(self) -> PairComparison:
@@ -97,7 +97,7 @@ class PairRun(CallSequence):
         options = replace(self._options, journal=None)
         return prepare_classify(self.context, prompts, options, journal=self.journal)
 
-    def _compared(self, pairs: Sequence[Pair]) -> list[ComparedPair]:
+    def _compare_both_orders(self, pairs: Sequence[Pair]) -> list[ComparedPair]:
         """Score both orders of each pair; pairs that were cancelled are left out."""
         results: ClassifyResults = self.results(
             self.start(self._call(pairs), 2 * len(pairs))
@@ -191,7 +191,7 @@ def compare_pairs(
         Inference 127, 2005 (adaptive designs).
     """
     comparison = run_to_end(
-        lambda: _prepared(
+        lambda: _prepare_run(
             texts, question, context, n_pairs, design, labels, layout, level, settings
         ),
         progress,
@@ -215,13 +215,13 @@ def start_compare_pairs(
     **settings: Unpack[PairSettings],
 ) -> Job[PairComparison]:
     """Start `compare_pairs` in the background and return its job; same arguments."""
-    run = _prepared(
+    run = _prepare_run(
         texts, question, context, n_pairs, design, labels, layout, level, settings
     )
     return start(lambda: run)
 
 
-def _prepared(  # noqa: PLR0917 - the arguments of compare_pairs
+def _prepare_run(  # noqa: PLR0917 - the arguments of compare_pairs
     texts: object,
     question: object,
     context: Host | Llama,
@@ -232,7 +232,7 @@ def _prepared(  # noqa: PLR0917 - the arguments of compare_pairs
     level: float,
     settings: Mapping[str, Any],
 ) -> PairRun:
-    names, values = _named(texts)
+    names, values = _names_and_texts(texts)
     asked, pair_labels, form = _checked_question(question, labels, layout)
     options = ClassifyOptions.of(
         PairSettings, settings, labels=list(pair_labels), on_error="continue"
@@ -285,7 +285,7 @@ def _checked_question(
     return text, (names[0], names[1]), form
 
 
-def _named(texts: object) -> tuple[tuple[str, ...], tuple[str, ...]]:
+def _names_and_texts(texts: object) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Return names and texts."""
     values: Any
     if isinstance(texts, Mapping):

@@ -222,7 +222,7 @@ class PairComparison:
             interval=f" [{', '.join(ends)}]" if bias.low < bias.high else "",
             correlation=number(correlations[-1], 3) if correlations else "",
             reliability=number(self.reliability, missing="unknown"),
-            consistent=_percent(self.consistent),
+            consistent=_percent_text(self.consistent),
         )
 
     @property
@@ -329,7 +329,7 @@ def _notes(
         notes.append(note("one_sided", n=one_sided, n_texts=n_texts))
     if abs(comparison.position_bias.value) > _BIASED:
         position = "first" if comparison.position_bias.value > 0 else "second"
-        share = _percent(comparison.consistent)
+        share = _percent_text(comparison.consistent)
         notes.append(note("favoured", position=position, consistent=share))
     return notes
 
@@ -352,5 +352,5 @@ def _interval(text: TextStrength) -> str:
     return f"[{rounded(text.low):>6}, {rounded(text.high):>6}]"
 
 
-def _percent(value: float) -> str:
+def _percent_text(value: float) -> str:
     return "unknown" if math.isnan(value) else percents(value, 0)

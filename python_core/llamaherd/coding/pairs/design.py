@@ -156,20 +156,20 @@ class PairDesign:
         if self.round <= _CYCLES:
             cycle = first_pairs(self._n, self._rng)
             drawn = [pair for pair in cycle if _sorted(pair) not in self._known]
-        drawn = drawn[: self.n_left] or self._drawn()
+        drawn = drawn[: self.n_left] or self._draw_round()
         self._known.update(map(_sorted, drawn))
         return drawn
 
     def take(self, results: Sequence[ComparedPair]) -> None:
         """Store the results of a round, and fit the strengths again."""
         self.results += results
-        before, self.fit = self._fit_of_all, self._fitted()
+        before, self.fit = self._fit_of_all, self._fit_strengths_so_far()
         change = float("nan")
         if before is not None and self._fit_of_all is not None:
             change = _rank_correlation(before.strengths, self._fit_of_all.strengths)
         self.correlations.append(change)
 
-    def _fitted(self) -> StrengthFit | None:
+    def _fit_strengths_so_far(self) -> StrengthFit | None:
         pairs = self.pairs
         is_member = pairs.components == 0
         inside = is_member[pairs.first]
@@ -186,7 +186,7 @@ class PairDesign:
         is_of_all = self.fit is not None and len(self.fit.strengths) == self._n
         return self.fit if is_of_all else None
 
-    def _drawn(self) -> list[Pair]:
+    def _draw_round(self) -> list[Pair]:
         fit = self._fit_of_all
         if self._kind == "random" or self.round % 2 == 0 or fit is None:
             return random_pairs(self._n, self._known, self.n_left, self._rng)

@@ -114,7 +114,7 @@ def fit(
         legend_columns=n_legend,
         axes_width=panel * n_panel_columns,
         panel_words=min(_PANEL_WORDS * n_panel_rows / inner, 0.6),
-        right=_right(plot, panel, row_size),
+        right=_right_end(plot, panel, row_size),
     )
 
 
@@ -255,7 +255,7 @@ def _panel_columns(plot: Plot, width: float, height: float) -> int:
     return fits[0] if fits else max(heights, key=lambda c: heights[c], default=1)
 
 
-def _right(plot: Plot, panel: float, size: float) -> float | None:
+def _right_end(plot: Plot, panel: float, size: float) -> float | None:
     """Return the end of the axis at which texts right of their position end, too."""
     ends = [
         x / max(1 - (_CHARACTER * size * width_of(text) + 0.08) / panel, 0.25)

@@ -77,13 +77,13 @@ def _side_by_side(
 
 
 def _estimates_title(fields: Fields, n_variants: int | None) -> str:
-    what = _cut(fields["formula"] or "Estimates", _LONGEST)
+    what = _shorten(fields["formula"] or "Estimates", _LONGEST)
     variants = "" if n_variants is None else f" in {count_of(n_variants, 'variant')}"
     texts = count_of(fields["n_texts"], "text")
     return f"{what}{variants}: {texts}, {fields['n_gold']:,} coded"
 
 
-def _cut(text: str, width: int) -> str:
+def _shorten(text: str, width: int) -> str:
     """Shorten a text to `width` characters, with "..." for the omitted part."""
     return text if len(text) <= width else text[: width - 3].rstrip() + "..."
 
@@ -139,7 +139,7 @@ def measures_plot(fields: Fields) -> Plot:
     baseline: list[Value] = []  # applies only to accuracy, the first row
     for part, _, label, title, measure in measures_of(fields):
         if part == "baseline" and label and measure["value"] is not None:
-            majority = f"always '{_cut(label, 40)}'"
+            majority = f"always '{_shorten(label, 40)}'"
             baseline.append(Value.of(measure, values[0].row, majority))
         elif title and part in ("accuracy", MODEL, PEOPLE):
             values.append(Value.of(measure, title, PEOPLE if part == PEOPLE else MODEL))
@@ -259,7 +259,7 @@ def strengths_plot(x: PairComparison) -> Plot:
         texts = ordered[:half] + ordered[-half:]
         part = f", the {half} strongest and weakest"
     return rows_plot(
-        f"{_cut(x.question, _LONGEST)}: {count_of(len(x.strengths), 'text')}{part}",
+        f"{_shorten(x.question, _LONGEST)}: {count_of(len(x.strengths), 'text')}{part}",
         f"strength (log-odds), with {interval(x.level)}",
         [
             Value(text.name, "texts", "", text.strength, text.low, text.high)

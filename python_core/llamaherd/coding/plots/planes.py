@@ -34,7 +34,7 @@ _BEYOND = 0.01  # room beyond the largest share, for points on the edge
 
 def calibration_plot(fields: Fields) -> Plot:
     """Show a reliability diagram."""
-    calibration = _known(fields, "calibration")
+    calibration = _required_part(fields, "calibration")
     bins = calibration["bins"]
     x = [number(part["confidence"]) for part in bins]
     y, low, high = (
@@ -62,7 +62,7 @@ def calibration_plot(fields: Fields) -> Plot:
 
 def coverage_plot(fields: Fields) -> Plot:
     """Show the accuracy of the most confident labels, against their share."""
-    coverage = _known(fields, "coverage")
+    coverage = _required_part(fields, "coverage")
     if not len(coverage["accuracy"]):
         raise ArgumentError(
             "has no coded texts to plot", argument="x", code="nothing_to_plot"
@@ -148,7 +148,7 @@ def numbers_plot(fields: Fields) -> Plot:
     )
 
 
-def _known(fields: Fields, name: str) -> Fields:
+def _required_part(fields: Fields, name: str) -> Fields:
     """Return the part `name` of a validation; it exists only with probabilities."""
     part: Fields | None = fields[name]
     if part is None:

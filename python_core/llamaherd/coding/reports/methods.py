@@ -284,12 +284,16 @@ def _facts_of_validation(validation: Mapping[str, Any] | None) -> dict[str, Any]
     return {
         "has_majority": len(validation["coders"]) > 1,
         "weighted_by": weights,
-        "between_people": _reported(validation["coder_agreement"], COEFFICIENTS),
-        "of_model": _reported(validation["model_agreement"], ("kappa", "weighted kappa")),
+        "between_people": _reported_coefficients(
+            validation["coder_agreement"], COEFFICIENTS
+        ),
+        "of_model": _reported_coefficients(
+            validation["model_agreement"], ("kappa", "weighted kappa")
+        ),
     }
 
 
-def _reported(
+def _reported_coefficients(
     coefficients: Sequence[Mapping[str, Any]] | None, names: Collection[str]
 ) -> list[Mapping[str, Any]]:
     """Return the coefficients in `names` that have a sentence; one kappa at most."""
@@ -324,7 +328,9 @@ def _estimates(facts: Mapping[str, Any], used: list[str]) -> list[str]:
         level = group[0]["level"]
         same = [fields for fields in facts["estimates"] if fields["level"] == level]
         parts.append(
-            _estimated(group, same if last.get(level) is group else (), facts, used)
+            _estimate_sentences(
+                group, same if last.get(level) is group else (), facts, used
+            )
         )
     shared = [line for line in parts[0] if all(line in part for part in parts)]
     return [line for part in parts for line in part if line not in shared] + shared
@@ -344,7 +350,7 @@ def _design_of(fields: Mapping[str, Any]) -> list[object]:
     return [methods, has_coders, more, *(fields.get(name) for name in names)]
 
 
-def _estimated(
+def _estimate_sentences(
     estimates: Sequence[Mapping[str, Any]],
     corrected: Sequence[Mapping[str, Any]],
     facts: Mapping[str, Any],

@@ -241,7 +241,7 @@ def pieces_of(
     return pieces
 
 
-def _quoted(example: Mapping[str, Any]) -> Passage:
+def _quoted_passage(example: Mapping[str, Any]) -> Passage:
     """Return the quote that supports the label of an example."""
     start, end = example["quote"]
     return Passage(start, end, str(example["label"]))
@@ -329,7 +329,7 @@ _PAGES.globals |= REPORT_WORDS | {
     "passage_counts": passage_counts,
     "passages_of": passages_of,
     "pieces": pieces_of,
-    "quoted": _quoted,
+    "quoted": _quoted_passage,
     "share": share_text,
 }
 _PAGES.filters |= FILTERS

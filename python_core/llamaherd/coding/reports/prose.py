@@ -75,11 +75,11 @@ def paragraphs(template: str, facts: Mapping[str, Any]) -> list[list[str]]:
 
 def phrase(source: str, facts: Mapping[str, Any]) -> str:
     """Render a phrase, the text of a template of ours."""
-    return _compiled(source).render(facts).strip()
+    return _compile_template(source).render(facts).strip()
 
 
 @cache
-def _compiled(source: str) -> jinja2.Template:
+def _compile_template(source: str) -> jinja2.Template:
     return _TEXTS.from_string(source)
 
 

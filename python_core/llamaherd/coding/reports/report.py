@@ -173,7 +173,7 @@ def _contents(
     """Return the content of a report; see `report` for the arguments."""
     _check("coded", coded, Coded)
     validation, robustness, evaluation = (
-        _content(name, results[name]) for name in _KINDS
+        _content_of(name, results[name]) for name in _KINDS
     )
     if "codebook" not in coded.run:
         raise ArgumentError(
@@ -195,7 +195,7 @@ def _contents(
     )
 
 
-def _content(name: str, result: Any) -> dict[str, Any] | None:
+def _content_of(name: str, result: Any) -> dict[str, Any] | None:
     if result is None:
         return None
     if isinstance(result, Stored):

@@ -361,19 +361,19 @@ _RUN = ("codebook", "settings", "model", "context", "versions", "machine")
 def read_report(path: Path) -> Contents:
     """Read the content of a report."""
     if path.suffix.lower() == ".docx" and path.exists():
-        raise _refused(
+        raise _refused_file(
             path,
             "is a document, which does not contain the data of the report: write the "
             "report as .html or .json, too",
         )
     text = text_of_file("path", path)
     if path.suffix.lower() != ".json":
-        text = _embedded(text, path)
+        text = _embedded_data(text, path)
     try:
         contents = json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise _refused(path, f"is not a report, or is cut off: {error}") from None
-    return _checked(contents, path)
+        raise _refused_file(path, f"is not a report, or is cut off: {error}") from None
+    return _check_contents(contents, path)
 
 
 @contextmanager
@@ -386,7 +386,7 @@ def errors_of_content(path: Path) -> Iterator[None]:
     except (*DAMAGED, TemplateError) as error:  # templates are strict about fields
         missing = f": {error} is missing" if isinstance(error, KeyError) else ""
         problem = f"does not have the form of a report{missing}"
-        raise _damaged(path, problem) from error
+        raise _damaged_file(path, problem) from error
 
 
 def error_of_content(problem: str, code: str = "changed") -> ArgumentError:
@@ -394,28 +394,28 @@ def error_of_content(problem: str, code: str = "changed") -> ArgumentError:
     return ArgumentError(problem, argument="path", code=code, form="{name}: {problem}")
 
 
-def _refused(path: Path, problem: str, code: str = "not_a_report") -> ArgumentError:
+def _refused_file(path: Path, problem: str, code: str = "not_a_report") -> ArgumentError:
     return error_of_content(f"{path} {problem}", code)
 
 
-def _damaged(path: Path, problem: str) -> ArgumentError:
-    return _refused(path, f"is damaged: it {problem}", "damaged")
+def _damaged_file(path: Path, problem: str) -> ArgumentError:
+    return _refused_file(path, f"is damaged: it {problem}", "damaged")
 
 
-def _embedded(text: str, path: Path) -> str:
+def _embedded_data(text: str, path: Path) -> str:
     """Return the content of the last script element with the report's id."""
     *_, start = [None, *_SCRIPT.finditer(text)]
     if start is None:
-        raise _refused(path, f"is not a report: it has no element {JSON_ID!r}")
+        raise _refused_file(path, f"is not a report: it has no element {JSON_ID!r}")
     content, _, _ = text[start.end() :].partition("</script>")
     return content
 
 
-def _checked(contents: Any, path: Path) -> Contents:  # JSON
+def _check_contents(contents: Any, path: Path) -> Contents:  # JSON
     if not isinstance(contents, dict) or contents.get("format") != FORMAT:
-        raise _refused(path, f"is not a report: 'format' is not {FORMAT!r}")
+        raise _refused_file(path, f"is not a report: 'format' is not {FORMAT!r}")
     if contents.get("version") != VERSION:
-        raise _refused(
+        raise _refused_file(
             path,
             f"is a report of version {contents.get('version')!r}; this llamaherd reads "
             f"version {VERSION}",
@@ -423,10 +423,10 @@ def _checked(contents: Any, path: Path) -> Contents:  # JSON
         )
     for name, kind in _PARTS.items():
         if not isinstance(contents.get(name), kind):
-            raise _damaged(path, f"has no object {name!r}")
+            raise _damaged_file(path, f"has no object {name!r}")
     for name in _RUN:
         if not isinstance(contents["run"].get(name), dict):
-            raise _damaged(path, f"has no object run.{name}")
+            raise _damaged_file(path, f"has no object run.{name}")
     _check_data(contents, path)
     return contents
 
@@ -437,14 +437,14 @@ def _check_data(contents: Contents, path: Path) -> None:
     rows, probs = data.get("rows"), contents.get("probs")
     texts = data.get("texts", data.get("texts_sha256"))
     if not isinstance(rows, list) or not isinstance(texts, list):
-        raise _damaged(path, "has no list data.rows or data.texts")
+        raise _damaged_file(path, "has no list data.rows or data.texts")
     if not all(isinstance(text, str) for text in texts):
-        raise _damaged(path, "has values in data.texts that are not texts")
+        raise _damaged_file(path, "has values in data.texts that are not texts")
     n = len(texts)
     for name, column in (("labels.values", values), ("probs", probs)):
         optional = name == "probs" and column is None
         if not optional and (not isinstance(column, list) or len(column) != n):
-            raise _damaged(path, f"must have {n} values in {name}")
+            raise _damaged_file(path, f"must have {n} values in {name}")
     for row in rows:
         if row is not None and (type(row) is not int or not 0 <= row < n):
-            raise _damaged(path, f"has {row!r} in data.rows: there is no such text")
+            raise _damaged_file(path, f"has {row!r} in data.rows: there is no such text")

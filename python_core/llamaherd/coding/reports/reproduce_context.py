@@ -67,7 +67,7 @@ def _recorded_file(
             return path
         others.append(path)
     if others:
-        raise _changed(
+        raise _changed_since(
             f"the {what} was changed: {others[0]} has another SHA-256 than the report's "
             f"{name}"
         )
@@ -85,7 +85,7 @@ def _candidates(name: str, folders: Sequence[Path]) -> Iterator[Path]:
     yield from (model.path for model in list_cached_models() if model.name == name)
 
 
-def _changed(problem: str) -> ArgumentError:
+def _changed_since(problem: str) -> ArgumentError:
     return ArgumentError(
         problem, argument="model", code="changed", form="{name}: {problem}"
     )
@@ -208,7 +208,7 @@ def _check_model(model: Model, recorded: Mapping[str, Any]) -> None:
             "no_hash",
         )
     if record["sha256"] != recorded["sha256"]:
-        raise _changed(
+        raise _changed_since(
             f"the model was changed: {record['file']} has the SHA-256 "
             f"{str(record['sha256'])[:12]}..., the report's {recorded.get('file')} has "
             f"{str(recorded['sha256'])[:12]}..."

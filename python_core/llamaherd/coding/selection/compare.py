@@ -321,14 +321,16 @@ def compare_codebooks(
     }
 
     def result(coded: Mapping[str, Coded]) -> CodebookComparison:
-        return _compared(coded, codes, path, measure=measure, level=level, adjust=adjust)
+        return _compare_candidates(
+            coded, codes, path, measure=measure, level=level, adjust=adjust
+        )
 
     coded = code_in_turns({"text": codes.texts}, whole, progress, result)
     with keeping(coded):
         return result(coded)
 
 
-def _compared(
+def _compare_candidates(
     coded: Mapping[str, Coded],
     codes: PartCodes,
     journal: str | None,

@@ -121,7 +121,7 @@ def disagreements(
     """
     sample = opened_sample(gold)
     checks.flag("peek", peek)
-    asked = _asked(parts)
+    asked = _requested_parts(parts)
     record = record_of(sample)
     if "evaluate" in asked and not record["opened"]:
         if not peek:
@@ -156,7 +156,7 @@ def disagreements(
     )
 
 
-def _asked(parts: object) -> list[str]:
+def _requested_parts(parts: object) -> list[str]:
     names = [parts] if isinstance(parts, str) else parts
     if not isinstance(names, (list, tuple)) or not names:
         raise ArgumentTypeError(

@@ -117,7 +117,7 @@ def gold_split(
     if seed is None:
         seed = int(np.random.default_rng().integers(2**53))
     checks.integer("seed", seed, 0, 2**53)
-    allotted = _allotted(sample, shares, np.random.default_rng(seed))
+    allotted = _allot_parts(sample, shares, np.random.default_rng(seed))
     record: dict[str, Any] = {
         "seed": seed,
         "shares": shares,
@@ -211,7 +211,7 @@ def check_storable(path: str | os.PathLike[str]) -> str | os.PathLike[str]:
     return path
 
 
-def _allotted(
+def _allot_parts(
     gold: GoldSample, shares: Mapping[str, float], rng: np.random.Generator
 ) -> list[str]:
     """Return the part of each text of the sample."""
@@ -224,7 +224,7 @@ def _allotted(
         at = np.flatnonzero(strata == stratum)
         if len(at) < np.count_nonzero(targets):
             raise ArgumentError(
-                f"has {count_of(len(at), 'text')} in {_named(gold, int(stratum))}, too "
+                f"has {count_of(len(at), 'text')} in {_stratum(gold, int(stratum))}, too "
                 "few for "
                 f"{np.count_nonzero(targets)} parts: draw more texts, or leave one part "
                 "out with explore=0",
@@ -268,7 +268,7 @@ def _check_sizes(allotted: Sequence[str], shares: Mapping[str, float]) -> None:
         warnings.warn(note("few_texts", parts=few), UserWarning, stacklevel=4)
 
 
-def _named(gold: GoldSample, stratum: int) -> str:
+def _stratum(gold: GoldSample, stratum: int) -> str:
     names = list(gold.design.get("strata") or ())
     return (
         f"the stratum {checks.quoted(names[stratum])}" if stratum < len(names) else "all"

@@ -180,7 +180,7 @@ def robustness(
         if gold is None:
             return robust
         asked = {"formula": formula, "outcome": outcome, "text": text}
-        return _estimated(robust, columns, gold, asked)
+        return _with_estimates(robust, columns, gold, asked)
 
     return result(code_in_turns({text: texts}, variants, progress, result))
 
@@ -284,7 +284,7 @@ def variants_of(
         "thinking": {str(one.budget) if one else "off": one for one in thinking},
     }
     axes = {what: levels for what, levels in all_axes.items() if levels}
-    tried = _tried(axes, crossed=checks.flag("crossed", crossed))
+    tried = _levels_of_variants(axes, crossed=checks.flag("crossed", crossed))
     if len(tried) < 2:
         raise ArgumentError(
             "there is nothing to compare: give several codebooks or contexts, orders, "
@@ -311,7 +311,7 @@ def variants_of(
     return variants
 
 
-def _tried(
+def _levels_of_variants(
     axes: Mapping[str, Mapping[str, Any]], *, crossed: bool
 ) -> list[tuple[str, ...]]:
     """Return the levels of each variant: all combinations, or one change at a time."""
@@ -402,7 +402,7 @@ def _estimable(
     return columns, gold
 
 
-def _estimated(
+def _with_estimates(
     robust: Robustness,
     columns: Mapping[str, list[Any]],
     gold: GoldSample,

@@ -252,11 +252,11 @@ class WeightedUnits:
             value=float(both @ of_hit) if len(labels) else math.nan,
             weights=self.weights,
             slopes=has @ parts[0] + should @ parts[1] + (has & should) @ of_hit,
-            unseen=self._unseen(labels, *parts),
+            unseen=self._unseen_slopes(labels, *parts),
             groups=self.known,
         )
 
-    def _unseen(
+    def _unseen_slopes(
         self, labels: Ints, of_model: Floats, of_code: Floats, of_hit: Floats
     ) -> Floats:
         """Return slopes of unseen units by label and code, see `UnitStatistic`.

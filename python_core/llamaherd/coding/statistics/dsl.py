@@ -323,7 +323,7 @@ def rectified(problem: Problem, lam: float | Floats) -> Estimated:
     return Estimated(theta=theta, covariance=covariance, lam=one)
 
 
-def _stacked(problem: Problem, lam: float | Floats) -> tuple[Floats, Floats, Floats]:
+def _stack_rows(problem: Problem, lam: float | Floats) -> tuple[Floats, Floats, Floats]:
     """Stack the rows of the equation: labels, codes, and labels that codes replace."""
     x_hat, y_hat, rows = problem.x_hat, problem.y_hat, problem.rows
     inverse = problem.code_weights
@@ -342,13 +342,13 @@ def _stacked(problem: Problem, lam: float | Floats) -> tuple[Floats, Floats, Flo
 
 def solution_at(problem: Problem, lam: float | Floats) -> Floats:
     """Return the coefficients with a given lam, float64[p]."""
-    x, y, weights = _stacked(problem, lam)
+    x, y, weights = _stack_rows(problem, lam)
     return solve(problem.kind, x, y, weights)
 
 
 def bread_at(problem: Problem, lam: float | Floats, theta: Floats) -> Floats:
     """Return the derivative of the equation's left side, float64[p, p]."""
-    x, _, weights = _stacked(problem, lam)
+    x, _, weights = _stack_rows(problem, lam)
     return information(problem.kind, x, weights, theta)
 
 

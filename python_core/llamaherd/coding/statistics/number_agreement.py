@@ -107,7 +107,7 @@ def number_agreement(
     x, w = x[:, is_complete], weights[is_complete]
     k, n = x.shape
 
-    scaled = _scaled(x)
+    scaled = _scale_numbers(x)
     alpha, icc = (_on_z_scale(statistic, level) for statistic in _of_squares(scaled, w))
     if k > 2:
         return NumberAgreement(n=n, n_raters=k, icc=icc, alpha=alpha)
@@ -130,7 +130,7 @@ def number_agreement(
     )
 
 
-def _scaled(x: Floats) -> Floats:
+def _scale_numbers(x: Floats) -> Floats:
     """Return the numbers with the middle of their range at 0, and a range of 2.
 
     Coefficients do not depend on the unit of the numbers, but limits for rounding errors

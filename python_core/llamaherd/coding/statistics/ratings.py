@@ -156,7 +156,7 @@ def ratings_of(
     rows, levels = codes_of_coders(codes, levels, least)
     occurring = {code for row in rows for code in row if code is not None}
     values = (
-        _ordered(occurring, scale)
+        _order_categories(occurring, scale)
         if levels is None
         else _checked_levels(occurring, levels)
     )
@@ -219,7 +219,7 @@ def as_list(name: Name, must: str, values: Any) -> list[Any]:
     return list(column)
 
 
-def _ordered(occurring: set[Hashable], scale: Scale) -> tuple[Hashable, ...]:
+def _order_categories(occurring: set[Hashable], scale: Scale) -> tuple[Hashable, ...]:
     if all(isinstance(value, Real) for value in occurring):
         return tuple(sorted(occurring))  # type: ignore[type-var]
     if scale == "nominal":

@@ -52,7 +52,7 @@ def solve(kind: Kind, x: Floats, y: Floats, weights: Floats) -> Floats:
     """Solve the estimating equation; return coefficients, float64[p]."""
     check_rank(x, weights)
     if kind == "ols":
-        return _solved((x * weights[:, None]).T @ x, x.T @ (weights * y))
+        return _solve((x * weights[:, None]).T @ x, x.T @ (weights * y))
     return _newton(x, y, weights)
 
 
@@ -85,8 +85,8 @@ def means(kind: Kind, x: Floats, theta: Floats) -> Floats:
 
 def sandwich(bread: Floats, meat: Floats) -> Floats:
     """Return inv(bread) meat inv(bread), float64[p, p]."""
-    half = _solved(bread, meat)
-    return np.asarray(_solved(bread, half.T))
+    half = _solve(bread, meat)
+    return np.asarray(_solve(bread, half.T))
 
 
 def check_rank(x: Floats, weights: Floats) -> None:
@@ -112,7 +112,7 @@ def _newton(x: Floats, y: Floats, weights: Floats) -> Floats:
     size = np.abs(gap / scale).max()
     for _ in range(_STEPS):
         try:
-            step = _solved(information("logit", x, weights, theta), gap)
+            step = _solve(information("logit", x, weights, theta), gap)
         except FitError:  # columns are independent, so theta diverges
             break
         if size < _TOLERANCE:
@@ -154,7 +154,7 @@ def _check_separated(x: Floats, step: Floats) -> None:
         )
 
 
-def _solved(matrix: Floats, right: Floats) -> Floats:
+def _solve(matrix: Floats, right: Floats) -> Floats:
     try:
         return np.asarray(np.linalg.solve(matrix, right))
     except np.linalg.LinAlgError as error:

@@ -87,7 +87,7 @@ def draw_stratified(
     codes = {name: h for h, name in enumerate(names)}
     at = np.array([codes[name] for name in strata], dtype=np.int64)
     totals = np.bincount(at, minlength=len(names))
-    sizes = _allocated(names, totals, n, allocation)
+    sizes = _allocate(names, totals, n, allocation)
     rows = [
         rng.choice(np.flatnonzero(at == h), size=size, replace=False)
         for h, size in enumerate(sizes)
@@ -194,7 +194,7 @@ def bounded(shares: Floats, n: int, most: float) -> Floats:
     return np.asarray(probs)
 
 
-def _allocated(
+def _allocate(
     names: Sequence[Any], totals: Ints, n: int, allocation: Allocation | Mapping[Any, int]
 ) -> Ints:
     """Return the number of texts per stratum, int64[n_strata]."""

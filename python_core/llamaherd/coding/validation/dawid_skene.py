@@ -112,7 +112,7 @@ def dawid_skene(gold: GoldSample) -> DawidSkene:
             f"must be a GoldSample, not {checks.shown(gold)}", argument="gold"
         )
     codes, names, at = _matrix(gold)
-    probs, errors = _fitted(codes, len(names))
+    probs, errors = _fit_em(codes, len(names))
     return DawidSkene(
         ids=[gold.ids[i] for i in at],
         names=names,
@@ -161,7 +161,7 @@ def _matrix(gold: GoldSample) -> tuple[Ints, tuple[str, ...], list[int]]:
     return np.array(matrix, dtype=np.int64), tuple(names), at
 
 
-def _fitted(codes: Ints, n_labels: int) -> tuple[Floats, Floats]:
+def _fit_em(codes: Ints, n_labels: int) -> tuple[Floats, Floats]:
     """Return the labels' probabilities for each text, and the coders' error rates."""
     n_coders, n = codes.shape
     indicators = np.zeros((n_coders, n, n_labels))
@@ -171,15 +171,15 @@ def _fitted(codes: Ints, n_labels: int) -> tuple[Floats, Floats]:
     posteriors = votes / votes.sum(axis=1, keepdims=True)
     errors, before = np.empty(0), -np.inf
     for _ in range(_MOST_STEPS):
-        prior, errors = _maximized(indicators, posteriors)
-        posteriors, log_likelihood = _expected(indicators, prior, errors)
+        prior, errors = _maximization_step(indicators, posteriors)
+        posteriors, log_likelihood = _expectation_step(indicators, prior, errors)
         if log_likelihood - before < _LEAST_GAIN * n:
             break
         before = log_likelihood
     return posteriors, errors
 
 
-def _maximized(indicators: Floats, posteriors: Floats) -> tuple[Floats, Floats]:
+def _maximization_step(indicators: Floats, posteriors: Floats) -> tuple[Floats, Floats]:
     """Return the shares of labels and the error rates for given probabilities."""
     prior = posteriors.sum(axis=0) + _SMOOTHING
     counts = np.einsum("nk,jnc->jkc", posteriors, indicators) + _SMOOTHING
@@ -187,7 +187,9 @@ def _maximized(indicators: Floats, posteriors: Floats) -> tuple[Floats, Floats]:
     return np.asarray(prior / prior.sum()), np.asarray(errors)
 
 
-def _expected(indicators: Floats, prior: Floats, errors: Floats) -> tuple[Floats, float]:
+def _expectation_step(
+    indicators: Floats, prior: Floats, errors: Floats
+) -> tuple[Floats, float]:
     """Return each text's probabilities of labels, and the log-likelihood."""
     logs = np.log(np.maximum(errors, _LEAST))
     joint = np.log(np.maximum(prior, _LEAST)) + np.einsum("jnc,jkc->nk", indicators, logs)

@@ -151,12 +151,12 @@ def page_of(validation: Validation, name: str = "Validation", first: int = 0) ->
         _pairs(validation, rows),
         _confusion(validation),
         _wrong(validation, first),
-        [line for warning in validation.warnings for line in _wrapped(warning)],
+        [line for warning in validation.warnings for line in _wrap_warning(warning)],
     ]
-    return "\n\n".join("\n".join(_cut(part)) for part in parts if part)
+    return "\n\n".join("\n".join(_cut_lines(part)) for part in parts if part)
 
 
-def _compared(
+def _compare_measures(
     title: str,
     rows: Mapping[str, tuple[str, str]],
     values: Values,
@@ -174,7 +174,7 @@ def _compared(
         if any((part, *key) in values for part in columns)
     }
     heads = dict(zip(parts, (MODEL, PEOPLE), strict=True))
-    return _fitted(
+    return _fit_table(
         [[title, *(heads[part] for part in columns)]]
         + [
             [name, *(values.get((part, *key), "-") for part in columns)]
@@ -188,7 +188,9 @@ def _numbers(validation: Validation, values: Values) -> list[str]:
     if validation.numbers is None:
         return []
     rows = {title: (name, "") for name, title in NUMBERS.items()}
-    lines = _compared("as numbers", rows, values, ("numbers", "numbers of people"))
+    lines = _compare_measures(
+        "as numbers", rows, values, ("numbers", "numbers of people")
+    )
     low, high = validation.numbers.limits or (math.nan, math.nan)
     return [*lines, f"limits of agreement: {number(low)} to {number(high)}"]
 
@@ -201,20 +203,20 @@ def _labels(validation: Validation, values: Values) -> list[str]:
         label, counts = str(scores.label), (scores.n_gold, scores.n_predicted)
         shares = [values["label", name, label] for name in ("precision", "recall", "f1")]
         rows.append([label, *(f"{n:,}" for n in counts), *shares])
-    return first_rows(_fitted(rows), MOST_ROWS + 1)
+    return first_rows(_fit_table(rows), MOST_ROWS + 1)
 
 
 def _agreement(validation: Validation, values: Values) -> list[str]:
     title = "mean over labels" if validation.several else f"agreement, {validation.scale}"
     rows = {coefficient.title: (name, "") for name, coefficient in COEFFICIENTS.items()}
-    return _compared(title, rows, values)
+    return _compare_measures(title, rows, values)
 
 
 def _by_label(validation: Validation, values: Values) -> list[str]:
     """Return lines with alpha for each of several labels."""
     labels = [str(agreement.label) for agreement in validation.label_agreement]
     rows = {label: ("alpha", label) for label in labels}
-    lines = _compared(COEFFICIENTS["alpha"].title, rows, values)
+    lines = _compare_measures(COEFFICIENTS["alpha"].title, rows, values)
     return first_rows(lines, MOST_ROWS + 1) if labels else []
 
 
@@ -276,14 +278,14 @@ def _wrong(validation: Validation, first_row: int) -> list[str]:
         ]
         for text in wrong
     ]
-    return lines + _cut(table(rows, left=4), _NARROW)
+    return lines + _cut_lines(table(rows, left=4), _NARROW)
 
 
-def _wrapped(warning: str) -> list[str]:
+def _wrap_warning(warning: str) -> list[str]:
     return textwrap.wrap(warning, _WIDTH, initial_indent="! ", subsequent_indent="  ")
 
 
-def _fitted(rows: Sequence[Sequence[str]]) -> list[str]:
+def _fit_table(rows: Sequence[Sequence[str]]) -> list[str]:
     """Return a table whose first column is cut so that all numbers fit."""
     lines = table(rows)
     wide = max(len(row[0]) for row in rows)
@@ -296,7 +298,7 @@ def _fitted(rows: Sequence[Sequence[str]]) -> list[str]:
     return table([head, *cut])
 
 
-def _cut(lines: list[str], width: int = _WIDTH) -> list[str]:
+def _cut_lines(lines: list[str], width: int = _WIDTH) -> list[str]:
     return [
         line
         if len(line) <= width or line.startswith("! ")

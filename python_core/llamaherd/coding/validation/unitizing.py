@@ -50,13 +50,19 @@ def matches(
     for first, second in zip(evaluated, true, strict=True):
         a, b = sorted(set(first)), sorted(set(second))
         rows.append(
-            (len(a), len(b), len(set(a) & set(b)), _touched(a, b), _touched(b, a))
+            (
+                len(a),
+                len(b),
+                len(set(a) & set(b)),
+                _count_touched(a, b),
+                _count_touched(b, a),
+            )
         )
     counts = np.array(rows, dtype=np.int64).reshape(len(rows), 5)
     return Matches(*(counts[:, j] for j in range(5)))
 
 
-def _touched(units: Iterable[Unit], others: Sequence[Unit]) -> int:
+def _count_touched(units: Iterable[Unit], others: Sequence[Unit]) -> int:
     return sum(
         any(
             unit.label == other.label
@@ -158,7 +164,7 @@ class Unitizing:
         for part in self._parts:
             observed += float(part.observed[texts].sum()) / (m * (m - 1) * length**2)
             placed = [units.placed(texts, begins) for units in part.units]
-            expected += _expected(placed, length)
+            expected += _expected_disagreement(placed, length)
         return 1 - observed / expected if expected > 0 else float("nan")
 
     def statistic(self) -> UnitStatistic:
@@ -215,9 +221,11 @@ class _Part:
         label: str,
     ) -> _Part:
         """Collect the units of a label and compare them."""
-        units = [[_joined(text, label) for text in texts] for texts in coders]
+        units = [[_merged_units(text, label) for text in texts] for texts in coders]
         rows = list(zip(*units, strict=True))
-        observed = [_observed(row, n) for row, n in zip(rows, lengths, strict=True)]
+        observed = [
+            _observed_disagreement(row, n) for row, n in zip(rows, lengths, strict=True)
+        ]
         return cls(np.array(observed), tuple(map(_units_of, units)))
 
 
@@ -228,7 +236,7 @@ def _units_of(texts: Sequence[Sequence[tuple[int, int]]]) -> _Units:
     return _Units(starts, sizes, first)
 
 
-def _expected(placed: Sequence[tuple[Ints, Ints]], length: int) -> float:
+def _expected_disagreement(placed: Sequence[tuple[Ints, Ints]], length: int) -> float:
     """Return the disagreement expected by chance."""
     size = np.concatenate([sizes for _, sizes in placed]).astype(float)
     gaps = np.concatenate(
@@ -250,7 +258,7 @@ def _expected(placed: Sequence[tuple[Ints, Ints]], length: int) -> float:
     return 2 / length * total / pairs if pairs > 0 else 0.0
 
 
-def _joined(units: Iterable[Unit], label: str) -> list[tuple[int, int]]:
+def _merged_units(units: Iterable[Unit], label: str) -> list[tuple[int, int]]:
     """Return begin and length of the units with a label; overlapping units are merged."""
     joined: list[tuple[int, int]] = []
     for start, end, _ in sorted(unit for unit in units if unit.label == label):
@@ -268,7 +276,9 @@ def _gaps(units: Sequence[tuple[int, int]], length: int) -> list[tuple[int, int]
     return [(a, b - a) for a, b in zip(ends, begins, strict=True) if b > a]
 
 
-def _observed(coders: Sequence[Sequence[tuple[int, int]]], length: int) -> float:
+def _observed_disagreement(
+    coders: Sequence[Sequence[tuple[int, int]]], length: int
+) -> float:
     """Return the sum of squared differences between all pairs of coders in a text."""
     total = 0.0
     for i, first in enumerate(coders):

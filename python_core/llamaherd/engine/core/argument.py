@@ -43,7 +43,7 @@ class Argument:
 
     def spelled(self) -> str:
         """Return the name of the argument for messages, such as `prompts[3]`."""
-        return self.name + "".join(map(_spelled, self.place))
+        return self.name + "".join(map(_spell_step, self.place))
 
     def dotted(self) -> str:
         """Return the name of the argument for HTTP clients, with dots before keys."""
@@ -90,7 +90,7 @@ def _spelled_in_r(step: Step, *, is_last: bool) -> str:
     return f"[{inside}]" if is_last else f"[[{inside}]]"
 
 
-def _spelled(step: Step) -> str:
+def _spell_step(step: Step) -> str:
     if isinstance(step, Field):
         return f".{step}"
     if isinstance(step, str):

@@ -80,7 +80,7 @@ def keep_made(
 def copied(error: BaseException) -> BaseException:
     """Return a copy of an exception; each call keeps its own results in its copy."""
     duplicate = error
-    for make in (copy, _renamed):
+    for make in (copy, _named_interrupt):
         with suppress(Exception):  # the class of the error may refuse copies
             duplicate = make(error)
             break
@@ -91,7 +91,7 @@ def copied(error: BaseException) -> BaseException:
     return duplicate
 
 
-def _renamed(error: BaseException) -> BaseException:
+def _named_interrupt(error: BaseException) -> BaseException:
     return ContextError(f"{type(error).__name__}: {error}")
 
 

@@ -126,7 +126,7 @@ class ProgressBar:
         if bar is not None:
             try:
                 if last is not None:
-                    _put(bar, last)
+                    _update_bar(bar, last)
                 bar.close()
             except Exception as error:
                 if _is_of_handler(error):
@@ -146,10 +146,10 @@ class ProgressBar:
                 bar_format=_FORMAT,
                 leave=self._leave,
             )
-        _put(self._bar, progress)
+        _update_bar(self._bar, progress)
 
 
-def _put(bar: Any, progress: JobProgress) -> None:  # tqdm has no types
+def _update_bar(bar: Any, progress: JobProgress) -> None:  # tqdm has no types
     bar.total = progress.n_total or None
     bar.set_postfix_str(progress.line, refresh=False)
     bar.update(progress.n_done - bar.n)

@@ -92,7 +92,7 @@ def list_cached_models(
     models: dict[Path, CachedModel] = {}
     for folder in folders:
         for path in _gguf_files(folder):
-            model = _described(path)
+            model = _cached_model(path)
             if model is not None:
                 models.setdefault(path.resolve(), model)
     return sorted(models.values(), key=lambda model: model.modified, reverse=True)
@@ -148,7 +148,7 @@ def _gguf_files(folder: Path) -> Iterator[Path]:
             yield path
 
 
-def _described(path: Path) -> CachedModel | None:
+def _cached_model(path: Path) -> CachedModel | None:
     try:
         status = path.stat()
     except OSError:  # the file was removed in the meantime
@@ -220,7 +220,7 @@ def list_ollama_models() -> list[OllamaModel]:
         except OSError:  # a service's store may be unreadable
             continue
         for path in paths:
-            model = _read(store, path)
+            model = _read_manifest(store, path)
             if model is not None:
                 models.setdefault(model.name, model)
     return sorted(models.values(), key=lambda model: model.name)
@@ -250,7 +250,7 @@ def ollama_path(name: str) -> Path:
     )
 
 
-def _read(store: Path, manifest: Path) -> OllamaModel | None:
+def _read_manifest(store: Path, manifest: Path) -> OllamaModel | None:
     """Return the model of a manifest; None if it is not a complete GGUF model."""
     try:
         layers = json.loads(manifest.read_text(encoding="utf-8"))["layers"]

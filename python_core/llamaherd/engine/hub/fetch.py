@@ -204,7 +204,7 @@ def _local(path: Path, options: FetchOptions, name: str) -> Path:
     if path.is_file():
         return path
     if len(path.parts) == 1:
-        matches = _named(path.name, options.cache)
+        matches = _cached_file(path.name, options.cache)
         if matches is not None:
             options.meter.say(f"Using {matches}.")
             return matches
@@ -217,7 +217,7 @@ def _local(path: Path, options: FetchOptions, name: str) -> Path:
     )
 
 
-def _named(name: str, folder: Path) -> Path | None:
+def _cached_file(name: str, folder: Path) -> Path | None:
     """Return the only cached file of this name, or whose name contains `name`."""
     is_own = folder == cache.model_cache_dir()
     models = [

@@ -126,7 +126,7 @@ class HardwareProfile:
 
 
 @cache
-def _measured() -> tuple[float, float]:
+def _measure_speed() -> tuple[float, float]:
     """Return the best of several measurements, because other programs may run."""
     rounds = [(_bandwidth(), _flops()) for _ in range(_ROUNDS)]
     return max(bandwidth for bandwidth, _ in rounds), max(flops for _, flops in rounds)
@@ -146,7 +146,9 @@ def hardware_profile(*, measure: bool = True) -> HardwareProfile:
     Args:
         measure: Whether to measure; False omits the speeds.
     """
-    bandwidth, flops = _measured() if checks.flag("measure", measure) else (None, None)
+    bandwidth, flops = (
+        _measure_speed() if checks.flag("measure", measure) else (None, None)
+    )
     available = hardware.available_memory()
     return HardwareProfile(
         os=platform.system(),

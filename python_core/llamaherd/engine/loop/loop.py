@@ -220,7 +220,7 @@ class Loop(ThreadedLoop):
                 self._end_all(arrived)
             elif arrived:
                 capacity = MAX_CTX if self.plan is None else self.plan.capacity
-                self._choice.note(_uncancelled(arrived), len(self._groups), capacity)
+                self._choice.note(_running_groups(arrived), len(self._groups), capacity)
                 self._take_groups(arrived)
         except BaseException as error:
             _refuse(arrived, error)  # earlier groups end together with the engine
@@ -244,7 +244,7 @@ class Loop(ThreadedLoop):
 
     def _take_groups(self, arrived: list[Group]) -> None:
         # Cancelled groups change no cache: the others would be paused for nothing.
-        fitting = _uncancelled(arrived)
+        fitting = _running_groups(arrived)
         try:
             if fitting or self._runner is None:
                 self._runner = fit(
@@ -277,7 +277,7 @@ class Loop(ThreadedLoop):
             return True
 
 
-def _uncancelled(groups: list[Group]) -> list[Group]:
+def _running_groups(groups: list[Group]) -> list[Group]:
     return [group for group in groups if not group.is_cancelled]
 
 

@@ -212,7 +212,7 @@ class Runner:
             self.delayed.note([*running, *paused, *needed])
         for client in running:
             client.n_saved = self.engine.pause(client.id)
-            self._left(client)
+            self._leave(client)
             self._scheduler.pause(client)
         if not plan.covers(self.plan):
             self._lose_kept()
@@ -347,7 +347,7 @@ class Runner:
             if action.n_fork and action.fork_from is not None:
                 self._release(self._live[action.fork_from])
         self._live[client.id] = client
-        self._entered(client)
+        self._enter(client)
         if not client.is_prefix:
             group.n_running += 1
             group.started(client.index, perf_counter())
@@ -355,21 +355,21 @@ class Runner:
                 self._watched.add(client.id, group)
 
     def _pause(self, client: Client) -> None:
-        self._left(client)
+        self._leave(client)
         client.n_saved = self.engine.pause(client.id)
 
-    def _entered(self, client: Client) -> None:
+    def _enter(self, client: Client) -> None:
         if self._slots is not None:
             self._slots.enter(client)
 
-    def _left(self, client: Client) -> None:
+    def _leave(self, client: Client) -> None:
         if self._slots is not None:
             self._slots.leave(client.id)
 
     def _resume(self, client: Client) -> None:
         try:
             self.engine.resume(client.id)
-            self._entered(client)
+            self._enter(client)
         except NoSpaceError as error:
             self._scheduler.pause(client)
             if not self._scheduler.running_ids:
@@ -396,7 +396,7 @@ class Runner:
         if kept is None:
             self._release(client)
             return
-        self._left(client)
+        self._leave(client)
         self._watched.discard(client.id)
         self._scheduler.kept.add(client, kept)
 
@@ -409,7 +409,7 @@ class Runner:
         if prefix.call not in self.groups:  # the call of the prefix has ended
             self.engine.forget(prefix.call)
         if output.finish is Finish.NONE:
-            self._left(prefix)
+            self._leave(prefix)
             self._scheduler.held(prefix)
         else:
             self._release(prefix)
@@ -429,7 +429,7 @@ class Runner:
             self.drop(group)
 
     def _release(self, client: Client) -> None:
-        self._left(client)
+        self._leave(client)
         del self._live[client.id]
         self._watched.discard(client.id)
         self.engine.release(client.id)

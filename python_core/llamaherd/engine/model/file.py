@@ -133,12 +133,12 @@ def checked_loras(
         return ()
     if isinstance(lora, list):
         return tuple(
-            _checked(Argument("lora", (i,)), item) for i, item in enumerate(lora)
+            _check_lora(Argument("lora", (i,)), item) for i, item in enumerate(lora)
         )
-    return (_checked("lora", lora),)
+    return (_check_lora("lora", lora),)
 
 
-def _checked(name: Name, item: object) -> Lora:
+def _check_lora(name: Name, item: object) -> Lora:
     path, scale = item, 1.0
     if isinstance(item, tuple):
         if len(item) != 2:

@@ -193,9 +193,11 @@ def model_arguments(llama: Llama) -> dict[str, Any]:
     check_llama(llama)
     tokenizer = type(llama.tokenizer_).__name__
     if llama.kv_overrides:
-        raise _refused("kv_overrides", "which change the model of the file")
+        raise _refused_context("kv_overrides", "which change the model of the file")
     if tokenizer != "LlamaTokenizer":
-        raise _refused(f"tokenizer={tokenizer}", "and the model gives other tokens")
+        raise _refused_context(
+            f"tokenizer={tokenizer}", "and the model gives other tokens"
+        )
     params = llama.model_params
     modes = {number: name for name, number in SPLIT_MODES.items()}
     has_lora = llama.lora_path is not None and llama.lora_scale != 0
@@ -213,13 +215,17 @@ def context_arguments(llama: Llama) -> dict[str, Any]:
     """Return the arguments of `Context` that change results as those of the Llama."""
     params, metadata = llama.context_params, llama.metadata
     if params.attention_type == 1:  # LLAMA_ATTENTION_TYPE_NON_CAUSAL
-        raise _refused("attention_type=1", "with which tokens depend on later tokens")
+        raise _refused_context(
+            "attention_type=1", "with which tokens depend on later tokens"
+        )
     scaling = f"{metadata.get('general.architecture', '')}.rope.scaling"
     arguments = _rope_arguments(params, metadata, scaling)
     types = {number: name for name, (number, *_) in kv_cells.TYPES.items()}
     for name in ("type_k", "type_v"):
         if (number := getattr(params, name)) not in types:
-            raise _refused(f"{name}={number}", "a type that llamaherd does not know")
+            raise _refused_context(
+                f"{name}={number}", "a type that llamaherd does not know"
+            )
         if types[number] != "f16":
             arguments[name] = types[number]
     if params.flash_attn_type == 1:
@@ -269,7 +275,7 @@ def chat_of(llama: Llama) -> tuple[str | None, str | None]:
     return template, None if template else f"chat_format={name!r}"
 
 
-def _refused(what: str, why: str) -> ContextError:
+def _refused_context(what: str, why: str) -> ContextError:
     return ContextError(
         f"context: the Llama was made with {what}, {why}: llamaherd would compute other "
         "results; load the file with llamaherd.Model"

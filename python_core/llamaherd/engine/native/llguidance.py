@@ -118,14 +118,14 @@ def accepts(model: CData, schema: str, text: str, *, is_lark: bool = False) -> b
 
 def problem_of_schema(text: str) -> str:
     """Return why llguidance rejects a JSON Schema; "" if it accepts the schema."""
-    is_error, messages = _validated(text)
+    is_error, messages = _validate_grammar(text)
     return messages[0] if is_error and messages else ""
 
 
 def ignored_of_schema(text: str) -> list[str]:
     """Return the keywords, or "format: x", that llguidance ignores in lenient mode."""
     ignored = []
-    for message in _validated(text)[1]:
+    for message in _validate_grammar(text)[1]:
         kind, _, names = _TIMES.sub("", message).partition(": ")
         if kind == "Unimplemented keys":
             ignored += json.loads(names)
@@ -134,7 +134,7 @@ def ignored_of_schema(text: str) -> list[str]:
     return ignored
 
 
-def _validated(text: str) -> tuple[bool, list[str]]:
+def _validate_grammar(text: str) -> tuple[bool, list[str]]:
     check_wanted()
     load()
     from llguidance import LLMatcher  # only for those who need it

@@ -38,7 +38,7 @@ def _tokens(
 ) -> array[int]:
     utf8 = text.encode()
     call = partial(function, model, utf8, len(utf8), *options)
-    return _filled("int32_t", len(utf8) + 8, call)
+    return _filled_array("int32_t", len(utf8) + 8, call)
 
 
 def detokenize(
@@ -69,17 +69,17 @@ def _bytes_of(
     pointer, n = ffi.from_buffer("int32_t[]", tokens), len(tokens)
     options = (remove_special, unparse_special)
     call = partial(lib.lh_detokenize, model, pointer, n, *options)
-    return _filled("char", 8 * n + 16, call).tobytes()
+    return _filled_array("char", 8 * n + 16, call).tobytes()
 
 
 def mark_literals(model: CData, text: str) -> str:
     """Return the text with literal marks around the texts of special tokens."""
     utf8 = text.encode()
     call = partial(lib.lh_mark_literals, model, utf8, len(utf8))
-    return decoded(_filled("char", 2 * len(utf8) + 64, call).tobytes())
+    return decoded(_filled_array("char", 2 * len(utf8) + 64, call).tobytes())
 
 
-def _filled(
+def _filled_array(
     ctype: str, capacity: int, function: Callable[[CData, int, CData, CData], int]
 ) -> array[int]:
     """Call a function that fills an array; repeat with a larger array if necessary."""

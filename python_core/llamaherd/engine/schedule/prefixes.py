@@ -90,15 +90,15 @@ class PrefixTree:
             is_shared = len(indices_of[i]) > 1 and (node >= 0 or lengths[i] >= n_least)
             return lengths[i] if is_shared else 0
 
-        return self._grown(indices_of, lambda _: (), below)
+        return self._grow(indices_of, lambda _: (), below)
 
     def below(self, lengths: Iterable[Sequence[int]]) -> PrefixTree:
         """Return the tree with further nodes above its roots, in depth-first order."""
         left = iter(lengths)
         indices_of = [[i] for i in range(len(self.node_of))]
-        return self._grown(indices_of, lambda _: next(left), lambda *_: 0)
+        return self._grow(indices_of, lambda _: next(left), lambda *_: 0)
 
-    def _grown(
+    def _grow(
         self,
         indices_of: Sequence[Sequence[int]],
         above: Callable[[int], Sequence[int]],

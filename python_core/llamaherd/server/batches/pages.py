@@ -117,7 +117,7 @@ class BatchPages:
         pages: dict[str, dict[str, _Page]] = {
             "/files": {"POST": self._upload, "GET": self._files},
             "/files/{id}": {"GET": self._file, "DELETE": self._delete},
-            "/files/{id}/content": {"GET": self._content},
+            "/files/{id}/content": {"GET": self._file_content},
             "/batches": {"POST": self._create, "GET": self._batches},
             "/batches/{id}": {"GET": self._batch},
             "/batches/{id}/cancel": {"POST": self._cancel},
@@ -174,7 +174,7 @@ class BatchPages:
         """Describe a file."""
         return json_response((await self._requested_file(request)).document)
 
-    async def _content(self, request: Request) -> Response:
+    async def _file_content(self, request: Request) -> Response:
         """Return the content of a file."""
         file = await self._requested_file(request)
         path = await self._service.do(lambda store: store.path(file))
@@ -218,7 +218,7 @@ class BatchPages:
         def create(store: BatchStore) -> Batch:
             file = store.file(file_id)
             if file is None or file.purpose != "batch":
-                text = f"input_file_id names no file: {_shortened(file_id)}"
+                text = f"input_file_id names no file: {_shorten_name(file_id)}"
                 raise bad_field("input_file_id", text)
             batch = Batch(
                 id=new_id("batch_"),
@@ -235,14 +235,14 @@ class BatchPages:
 
         batch = await self._service.do(create)
         self._service.start(batch)
-        return self._shown(batch)
+        return self._show_batch(batch)
 
     async def _batches(self, request: Request) -> Response:
         """List batches of requests."""
         batches = await self._service.do(lambda store: store.batches())
         return _page(request, list(map(self._service.shown, batches)), "batches")
 
-    def _shown(self, batch: Batch) -> Response:
+    def _show_batch(self, batch: Batch) -> Response:
         return json_response(self._service.shown(batch).document)
 
     async def _requested_batch(self, request: Request) -> Batch:
@@ -254,7 +254,7 @@ class BatchPages:
 
     async def _batch(self, request: Request) -> Response:
         """Describe a batch."""
-        return self._shown(await self._requested_batch(request))
+        return self._show_batch(await self._requested_batch(request))
 
     async def _cancel(self, request: Request) -> Response:
         """Cancel a batch."""
@@ -262,7 +262,7 @@ class BatchPages:
         if not batch.is_active:
             text = f"the batch is already {batch.status}"
             raise ApiError(409, text, code="batch_ended")
-        return self._shown(await self._service.cancel(batch))
+        return self._show_batch(await self._service.cancel(batch))
 
 
 class _ByMethod:
@@ -294,7 +294,7 @@ def _page(
     if after is not None:
         ids = [item.id for item in items]
         if after not in ids:
-            text = f"after: there is no {_shortened(after)} in the list"
+            text = f"after: there is no {_shorten_name(after)} in the list"
             raise bad_field("after", text)
         items = items[ids.index(after) + 1 :]
     data = [item.document for item in items[:n]]
@@ -329,17 +329,17 @@ def _seconds(window: str) -> int:
         raise bad_field(
             "completion_window",
             'completion_window must be a number of hours or days such as "24h" or "7d", '
-            f"at most {_MOST_HOURS // 24} days, not {_shortened(window)}",
+            f"at most {_MOST_HOURS // 24} days, not {_shorten_name(window)}",
         )
     return hours * 3600
 
 
-def _shortened(name: str) -> str:
+def _shorten_name(name: str) -> str:
     return JSON.literal(name if len(name) <= 60 else f"{name[:57]}...")
 
 
 def _no_such(kind: str, name: str) -> ApiError:
-    text = f"there is no {kind} {_shortened(name)}"
+    text = f"there is no {kind} {_shorten_name(name)}"
     return ApiError(404, text, param="id", code="not_found")
 
 

@@ -94,9 +94,9 @@ class BatchService:
 
     async def do(self, work: Callable[[BatchStore], _T]) -> _T:
         """Run a function with the store, on another thread."""
-        return await run_on(self._threads, lambda: work(self._opened()))
+        return await run_on(self._threads, lambda: work(self._open_store()))
 
-    def _opened(self) -> BatchStore:
+    def _open_store(self) -> BatchStore:
         with self._opening:
             if self._store is None:
                 self._store = BatchStore(None)
@@ -127,7 +127,7 @@ class BatchService:
             self._stopped[batch.id] = f"{text}: start the server that accepted the batch"
             return
         run = BatchRun(self, app, batch)
-        task = asyncio.get_running_loop().create_task(self._watched(run, batch.id))
+        task = asyncio.get_running_loop().create_task(self._run_watched(run, batch.id))
         self._runs[batch.id] = (run, task)
 
     async def cancel(self, batch: Batch) -> Batch:
@@ -145,7 +145,7 @@ class BatchService:
         self._ended = None
         return ended
 
-    async def _watched(self, run: BatchRun, batch_id: str) -> None:
+    async def _run_watched(self, run: BatchRun, batch_id: str) -> None:
         """Run a batch; log its final status."""
         try:
             batch = await run.run()

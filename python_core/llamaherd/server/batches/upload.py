@@ -56,7 +56,7 @@ class UploadForm:
         try:
             self._parser.write(part)
         except FormParserError as error:
-            raise _broken(str(error)) from None
+            raise _broken_upload(str(error)) from None
         self._n_bytes += len(part)
         if self._n_file > self._most or self._n_bytes - self._n_file > _MOST_FORM:
             text = f"the file has more than {self._most} bytes (see --max-file)"
@@ -65,7 +65,7 @@ class UploadForm:
     def check_end(self) -> None:
         """Check that the form was complete."""
         if not self._is_whole:
-            raise _broken("it has no end")
+            raise _broken_upload("it has no end")
 
     # ---- called by the parser ----
 
@@ -82,7 +82,7 @@ class UploadForm:
         _, options = parse_options_header(self._disposition)
         self._disposition = b""
         if b"name" not in options:
-            raise _broken("a part has no name")
+            raise _broken_upload("a part has no name")
         self._name = name = options[b"name"].decode("utf-8", "replace")[:60]
         filename = options.get(b"filename")
         if name in self.fields or (name == "file" and self.filename is not None):
@@ -137,5 +137,5 @@ def sync(path: Path) -> None:
         os.fsync(file.fileno())
 
 
-def _broken(reason: str) -> ApiError:
+def _broken_upload(reason: str) -> ApiError:
     return ApiError(400, f"the form is broken: {reason}", code="invalid_form")

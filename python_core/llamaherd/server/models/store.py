@@ -179,7 +179,7 @@ class ModelStore:
         bring = loop.create_task(
             self._bring(file, file.n_failures, is_patient=is_patient)
         )
-        gone = loop.create_task(_disconnected(receive))
+        gone = loop.create_task(_wait_for_disconnect(receive))
         self._watchers.add(gone)
         try:
             while not (admitted.done() or bring.done()):
@@ -200,7 +200,7 @@ class ModelStore:
         finally:
             self._watchers.discard(gone)
             gone.cancel()
-            bring.add_done_callback(_read)
+            bring.add_done_callback(_read_error)
             if file is not self._in_work:
                 bring.cancel()
 
@@ -356,12 +356,12 @@ class ModelStore:
         )
 
 
-def _read(task: asyncio.Task[None]) -> None:
+def _read_error(task: asyncio.Task[None]) -> None:
     """Read the error of a task that nobody waits for, which asyncio would log."""
     if not task.cancelled():
         task.exception()
 
 
-async def _disconnected(receive: Receive) -> None:
+async def _wait_for_disconnect(receive: Receive) -> None:
     while (await receive())["type"] != "http.disconnect":
         pass

@@ -263,7 +263,7 @@ def test_points_and_intervals_are_those_of_the_validation(
     titles = {name: coefficient.title for name, coefficient in COEFFICIENTS.items()}
     assert found == {titles[name]: value for name, value in people.items()}
     # The baseline is shown with accuracy, not with kappa and alpha.
-    majority = f"always '{intervals._cut(str(of.majority_label), 40)}'"
+    majority = f"always '{intervals._shorten(str(of.majority_label), 40)}'"
     assert [row for row, series in shown if series == majority] == ["accuracy"]
     assert shown["accuracy", majority][0] == of.majority_accuracy.value
     assert "95% interval" in plot.x.title
