@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 N_TEXTS, N_GOLD, LEVEL = 2000, 200, 0.95
 DESIGNS = ("simple", "stratified", "uncertainty")
 SAMPLES = [(design, N_GOLD) for design in DESIGNS]
-by_dsl, by_gold = (partial(dsl.rectified, lam=lam) for lam in (1.0, 0.0))
+by_dsl, by_gold = (partial(dsl.rectified_estimate, lam=lam) for lam in (1.0, 0.0))
 METHODS = ("naive", "gold", "ppi", "dsl")
 AGES = np.array([-1.0, -0.5, 0.0, 0.5, 1.0])
 GROUP_SHARE = 0.4

@@ -56,31 +56,31 @@ def integer64_texts(data: bytes) -> list[str | None]:
     return [None if number == missing else str(number) for number in numbers]
 
 
-def converted(value: Any) -> Any:
+def convert_argument(value: Any) -> Any:
     """Return an argument of a call: R's objects as Python's, whole doubles as int."""
     if isinstance(value, Mapping):
         if _CLASS not in value:
-            return {name: converted(field) for name, field in value.items()}
+            return {name: convert_argument(field) for name, field in value.items()}
         fields = {name: field for name, field in value.items() if name != _CLASS}
         content = [fields.pop("content")] if "content" in fields else []
         return _MAKERS[value[_CLASS]](*content, **fields)
     if isinstance(value, list):
-        return [converted(item) for item in value]
+        return [convert_argument(item) for item in value]
     if isinstance(value, float) and value.is_integer():
         return int(value)  # R's numbers are doubles unless the user writes 1L
     return value
 
 
-def read(value: Any) -> Any:
+def read_argument(value: Any) -> Any:
     """Return an argument like `converted`, but only seeds become whole numbers."""
     if isinstance(value, list) and all(_is_tagged(item) for item in value):
-        return [converted(item) for item in value]
+        return [convert_argument(item) for item in value]
     if not isinstance(value, dict):
         return value
     if _CLASS in value:
-        return converted(value)
+        return convert_argument(value)
     return {
-        name: converted(field) if name == "seed" else read(field)
+        name: convert_argument(field) if name == "seed" else read_argument(field)
         for name, field in value.items()
     }
 
@@ -161,7 +161,7 @@ def sample(content: str) -> GoldSample:
         raise error.moved(argument="gold") from None
 
 
-def coded(
+def coded_of_r(
     text: str,
     texts: Sequence[str | None],
     run: str,
@@ -195,7 +195,7 @@ def coded(
             argument="x",
         )
     return dataclasses.replace(
-        cast("CodedOfR", made), original=converted(original) if original else None
+        cast("CodedOfR", made), original=convert_argument(original) if original else None
     )
 
 
@@ -238,7 +238,9 @@ def _array(rows: Any) -> Any:  # float64 of any shape
 
 def _candidate(book: str, context: Any, settings: Any) -> CodebookCandidate:
     return CodebookCandidate(
-        codebook=codebook(book), context=context, settings=converted(dict(settings or {}))
+        codebook=codebook(book),
+        context=context,
+        settings=convert_argument(dict(settings or {})),
     )
 
 
@@ -247,7 +249,7 @@ _MAKERS: dict[str, Callable[..., Any]] = {
     "candidate": _candidate,
     "choice": lh.types.CodebookChoice.from_json,
     "codebook": codebook,
-    "coded": coded,
+    "coded": coded_of_r,
     "comparison": lh.types.CodebookComparison.from_json,
     "frame": frame,
     "gold": sample,

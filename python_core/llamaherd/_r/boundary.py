@@ -61,7 +61,7 @@ def unrecorded(function: Callable[_P, object]) -> Callable[_P, Status]:
                     "value": None,
                     **none,
                     "error_type": known_type(error),
-                    **described(error),
+                    **error_fields(error),
                     "traceback": clean(traceback.format_exc()),
                 }
 
@@ -74,7 +74,7 @@ def form_of(result: Any) -> Any:  # plain data stay as they are
     return result
 
 
-def described(error: Exception) -> dict[str, Any]:
+def error_fields(error: Exception) -> dict[str, Any]:
     """Return the fields of an error, and its message for R; indices count from 1."""
     if isinstance(error, GenerationError):
         return {"message": clean(str(error)), "code": error.code}
@@ -132,14 +132,14 @@ def clean_or_none(text: str | None) -> str | None:
     return None if text is None else clean(text)
 
 
-def cleaned(value: Any) -> Any:  # plain data
+def clean_data(value: Any) -> Any:  # plain data
     """Return plain data whose texts are clean, see `clean`."""
     if isinstance(value, str):
         return clean(value)
     if isinstance(value, dict):
-        return {name: cleaned(field) for name, field in value.items()}
+        return {name: clean_data(field) for name, field in value.items()}
     if isinstance(value, (list, tuple)):
-        return [cleaned(item) for item in value]
+        return [clean_data(item) for item in value]
     return value
 
 

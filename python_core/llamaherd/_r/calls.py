@@ -18,14 +18,14 @@ from llamaherd._r.forms import (
     Part,
     fields,
     items,
-    named,
+    named_numbers,
     parts,
     r_object,
     table_of,
     vector,
 )
 from llamaherd._r.results import Display, displays
-from llamaherd.calls.asks.scores import counted
+from llamaherd.calls.asks.scores import count_votes
 from llamaherd.engine.core import checks
 from llamaherd.engine.core.errors import renamed
 from llamaherd.engine.core.sampling import OF_REQUEST
@@ -98,10 +98,13 @@ def _start_classify(
 
 def vote(labels: Sequence[Sequence[str | None]]) -> Part:
     """Return majority votes as a table; `labels` has a list of labels per prompt."""
-    votes = [counted(list(samples)) for samples in labels]
+    votes = [count_votes(list(samples)) for samples in labels]
     table = table_of(votes, "majority agreement n_votes n_failed is_tie")
     shares = items(
-        (named({str(k): n for k, n in counts.shares.items()}) for counts in votes),
+        (
+            named_numbers({str(k): n for k, n in counts.shares.items()})
+            for counts in votes
+        ),
         "shares",
     )
     return {**table, "columns": [*table["columns"], shares]}

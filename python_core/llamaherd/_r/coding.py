@@ -15,7 +15,6 @@ import llamaherd as lh
 from llamaherd._r.boundary import clean, form_of
 from llamaherd._r.forms import (
     Part,
-    attributed,
     factor,
     fields,
     parts,
@@ -24,10 +23,11 @@ from llamaherd._r.forms import (
     table_of,
     value,
     vector,
+    with_class,
 )
 from llamaherd.calls.asks.keywords import CodingSettings
 from llamaherd.calls.structured.quotable import counted_from_one, quotes_in
-from llamaherd.calls.structured.quoting import mapped, text_has_quotes
+from llamaherd.calls.structured.quoting import map_quotes, text_has_quotes
 from llamaherd.coding.annotation.codebook import page
 from llamaherd.coding.annotation.columns import types_of
 from llamaherd.coding.annotation.prompts import PromptPreview
@@ -178,7 +178,7 @@ def labels_of(labels: Sequence[str | None], codebook: lh.Codebook) -> list[str |
     return [
         None
         if label is None
-        else json.dumps(mapped(root, json.loads(label), moved), ensure_ascii=False)
+        else json.dumps(map_quotes(root, json.loads(label), moved), ensure_ascii=False)
         for label in labels
     ]
 
@@ -214,7 +214,7 @@ def _(codes: lh.types.SpanCodes) -> Part:
         vector("text", [row["quote"] for row in rows], "quote"),
         *(vector("integer", [row[name] for row in rows], name) for name in PLACE),
     ]
-    return attributed(
+    return with_class(
         table(columns, len(rows)),
         "spans",
         coders=vector("text", codes.coders),
@@ -249,7 +249,7 @@ def spans_validate(
 @form_of.register
 def _(validation: lh.types.SpanValidation) -> Part:
     rows = [{**row, "label": row["label"] or None} for row in validation.to_dicts()]
-    return attributed(
+    return with_class(
         table_of(rows, "part measure label value low high n"),
         "span_validation",
         **fields(validation, "notes level"),

@@ -9,7 +9,6 @@ import llamaherd as lh
 from llamaherd._r.boundary import form_of
 from llamaherd._r.forms import (
     Part,
-    attributed,
     factor,
     fields,
     matrix,
@@ -19,6 +18,7 @@ from llamaherd._r.forms import (
     table,
     table_of,
     vector,
+    with_class,
 )
 from llamaherd.coding import frames
 from llamaherd.coding.estimation.recalibrated import Recalibrated, coded_of
@@ -160,7 +160,7 @@ def _(comparison: lh.types.PairComparison) -> Part:
 
 @form_of.register(ComparisonAgreement)
 def _(agreement: ComparisonAgreement) -> Part:
-    return attributed(
+    return with_class(
         table_of(agreement.to_dicts()),
         "pair_agreement",
         n_ties=agreement.n_ties,

@@ -17,7 +17,7 @@ from llamaherd._r.forms import (
     fields,
     items,
     matrix,
-    named,
+    named_numbers,
     parts,
     r_object,
     table,
@@ -83,8 +83,8 @@ def _(model: DawidSkene) -> Part:
     errors = zip(model.coders, model.errors, strict=True)
     elements = {
         "labels": table(labels, n),
-        "accuracy": named(model.accuracy),
-        "shares": named(dict(zip(names, model.shares.tolist(), strict=True))),
+        "accuracy": named_numbers(model.accuracy),
+        "shares": named_numbers(dict(zip(names, model.shares.tolist(), strict=True))),
         "errors": parts(
             **{name: matrix(rates, names, names, dims) for name, rates in errors}
         ),

@@ -64,7 +64,7 @@ def vector(kind: str, values: Iterable[Any], name: str = "") -> Part:
     return {"type": kind, "name": clean(name), "values": _CONVERTED[kind](values)}
 
 
-def named(values: Mapping[str, float]) -> Part:
+def named_numbers(values: Mapping[str, float]) -> Part:
     """Return a vector of numbers with names."""
     return {**vector("number", values.values()), "names": list(map(clean, values))}
 
@@ -132,10 +132,10 @@ def table(
 ) -> Part:
     """Return a table of n rows; a class `cls`, without its prefix, has `attributes`."""
     part = {"type": "table", "columns": list(columns), "n": n}
-    return attributed(part, cls, **attributes) if cls else part
+    return with_class(part, cls, **attributes) if cls else part
 
 
-def attributed(part: Part, cls: str, **attributes: Any) -> Part:
+def with_class(part: Part, cls: str, **attributes: Any) -> Part:
     """Return a part with a class, without its prefix, and attributes other than None."""
     contents = {
         name: content for name, content in attributes.items() if content is not None
@@ -219,7 +219,7 @@ def part_of(content: Any) -> Part:
     if isinstance(content, int):
         return vector("integer", [content])
     if isinstance(content, Mapping):
-        return cast("Part", content) if "type" in content else named(content)
+        return cast("Part", content) if "type" in content else named_numbers(content)
     if isinstance(content, np.ndarray):
         return vector("number", content.tolist())
     if isinstance(content, (list, tuple)):
@@ -260,7 +260,7 @@ def r_object(
     return {
         "type": "object",
         "class": name,
-        "numbers": None if numbers is None else named(numbers),
+        "numbers": None if numbers is None else named_numbers(numbers),
         "parts": _named_parts(parts),
         "page": page_lines(str(page), name),
         "json": clean_or_none(json),

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import llamaherd as lh
 from llamaherd import remote
-from llamaherd._r.arguments import codebook, integer64_texts, read, unreadable
+from llamaherd._r.arguments import codebook, integer64_texts, read_argument, unreadable
 from llamaherd._r.boundary import boundary
 from llamaherd._r.forms import table_of
 from llamaherd.calls.api.classify import check_contextual
@@ -26,7 +26,7 @@ from llamaherd.coding.estimation.estimates import limits_at
 from llamaherd.coding.validation.reliability import compare_models
 from llamaherd.engine.core.caller import cut_note
 from llamaherd.engine.native import shim
-from llamaherd.remote.engine import connected
+from llamaherd.remote.engine import connect_with_key
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -56,7 +56,7 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     "column_names": names_of_columns,
     "compare_models": compare_models,
     "cut_note": cut_note,
-    "engine_connect": connected,
+    "engine_connect": connect_with_key,
     "estimate_limits": limits_at,
     "estimate_regression": estimate_of_matrices,
     "integer64_texts": integer64_texts,
@@ -109,6 +109,6 @@ def door(name: str) -> Callable[..., Status]:
     function_of(name)  # raises the error of an unknown name
 
     def call(*args: Any, **kwargs: Any) -> Any:
-        return function_of(name)(*map(read, args), **read(kwargs))
+        return function_of(name)(*map(read_argument, args), **read_argument(kwargs))
 
     return boundary(call)

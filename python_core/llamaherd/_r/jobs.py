@@ -17,7 +17,7 @@ from threading import Lock, Timer, get_ident
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import llamaherd as lh
-from llamaherd._r.arguments import by_name, converted, read
+from llamaherd._r.arguments import by_name, convert_argument, read_argument
 from llamaherd._r.boundary import (
     boundary,
     clean,
@@ -31,7 +31,7 @@ from llamaherd._r.results import labels_so_far
 from llamaherd.coding.annotation.record import called_from
 from llamaherd.engine.core.caller import recorded_warnings
 from llamaherd.engine.core.errors import JournalWarning
-from llamaherd.engine.core.keeping import keep, kept
+from llamaherd.engine.core.keeping import keep, kept_results
 from llamaherd.engine.core.progress import JobProgress
 
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ class Ended:
     @classmethod
     def of(cls, error: BaseException, progress: JobProgress) -> Ended:
         """Read the results that an exception keeps."""
-        finished, running = kept(error), vars(error).get("inner_results")
+        finished, running = kept_results(error), vars(error).get("inner_results")
         if isinstance(finished, lh.Coded):
             finished, running = None, finished
         return cls(finished, running, progress)
@@ -113,7 +113,7 @@ class CallWork:
                     raise
                 return Ended.of(error, self.progress)
             except Exception as error:
-                if kept(error) is not None:
+                if kept_results(error) is not None:
                     keep(error, Ended.of(error, self.progress), converted=True)
                 raise
 
@@ -170,10 +170,10 @@ def call_start(
     ordered: list[Any] = []
     keywords: dict[str, Any] = {}
     if isinstance(arguments, Mapping):
-        keywords = dict(converted(arguments))
+        keywords = dict(convert_argument(arguments))
         keywords |= by_name("...", keywords.pop("settings", None))
     else:
-        ordered = list(map(read, arguments))
+        ordered = list(map(read_argument, arguments))
     journal = named_journal(name, keywords)
     reports = "progress" in inspect.signature(function).parameters
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from llamaherd._r.arguments import rows_of
-from llamaherd._r.boundary import cleaned
+from llamaherd._r.boundary import clean_data
 from llamaherd._r.coding import spans_label
 from llamaherd.coding.pairs.comparison import PairComparison
 from llamaherd.coding.plots import counts, fitting, intervals, planes
@@ -32,8 +32,8 @@ def plot_description(
     kind: str, given: Content, width: float, height: float
 ) -> dict[str, Any]:
     """Return the description of a plot, with texts that fit a size in inches."""
-    plot = fitting.described(_MAKERS[kind](given), width, height)
-    description: dict[str, Any] = cleaned(plot)
+    plot = fitting.describe_plot(_MAKERS[kind](given), width, height)
+    description: dict[str, Any] = clean_data(plot)
     return description
 
 

@@ -10,13 +10,12 @@ from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
 import llamaherd as lh
-from llamaherd._r.boundary import clean_or_none, cleaned, form_of
+from llamaherd._r.boundary import clean_data, clean_or_none, form_of
 from llamaherd._r.coding import labels_of, text_of, with_places_of_r
 from llamaherd._r.files import sha256
 from llamaherd._r.forms import (
     Part,
     array,
-    attributed,
     factor,
     items,
     parts,
@@ -26,6 +25,7 @@ from llamaherd._r.forms import (
     value,
     vector,
     with_attribute,
+    with_class,
 )
 from llamaherd.calls.run.embedding import Embeddings, EmbedStats
 from llamaherd.calls.structured.columns import read_columns
@@ -139,7 +139,7 @@ def _(results: lh.Results) -> Part:
     cells = (
         thought_cells(lh.Results(answers, results.stats)) if results.has_thoughts else {}
     )
-    return attributed(
+    return with_class(
         vector("text", map(text_of, answers)),
         "result",
         errors=_errors(result.error for result in answers),
@@ -213,7 +213,7 @@ def _(results: lh.types.PerplexityResults) -> Part:
 
 @form_of.register(Embeddings)
 def _(embeddings: Embeddings) -> Part:
-    return attributed(
+    return with_class(
         array(embeddings.vectors),
         "vectors",
         errors=_errors(embeddings.errors),
@@ -227,7 +227,7 @@ def _(embeddings: Embeddings) -> Part:
 
 @form_of.register(OptimizeReport)
 def _(report: OptimizeReport) -> Part:
-    return attributed(
+    return with_class(
         table_of(report.rows, FileRow.__annotations__),
         "optimize",
         path=str(report.path),
@@ -327,7 +327,7 @@ def _task_table(
     **attributes: Part | None,
 ) -> Part:
     """Return a table of a call, with attributes that have an element per prompt."""
-    return attributed(
+    return with_class(
         table(columns, len(results) if n is None else n),
         "table",
         errors=_errors(results.errors),
@@ -359,5 +359,5 @@ def _logprobs(results: Sequence[lh.Result]) -> list[dict[str, Any] | None] | Non
 
 def schema_columns(schemas: Sequence[str]) -> dict[str, Any]:
     """Return the column type for answers that follow one of several JSON Schemas."""
-    column: dict[str, Any] = cleaned(read_columns(schemas).to_dict())
+    column: dict[str, Any] = clean_data(read_columns(schemas).to_dict())
     return column

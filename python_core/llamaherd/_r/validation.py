@@ -14,7 +14,6 @@ import llamaherd as lh
 from llamaherd._r.boundary import form_of
 from llamaherd._r.forms import (
     Part,
-    attributed,
     counts,
     fields,
     page_lines,
@@ -23,6 +22,7 @@ from llamaherd._r.forms import (
     table,
     table_of,
     vector,
+    with_class,
 )
 from llamaherd.coding.codes import check_names, names_of
 from llamaherd.coding.statistics import calibration
@@ -181,7 +181,7 @@ _cells = attrgetter("name", *_NUMBERS)
 @form_of.register
 def _agreement_table(result: CoderAgreement) -> Part:
     """Return a table of coefficients of the class of agreement(), with its page."""
-    return attributed(
+    return with_class(
         table_of(map(_cells, result.coefficients), _COEFFICIENT),
         "agreement",
         level=result.level,
@@ -229,7 +229,7 @@ def _curve(curve: calibration.CoverageCurve, level: float) -> Part:
     """Return a curve as a table."""
     columns = [vector("number", getattr(curve, name), name) for name in _CURVE]
     n = len(curve.coverage)
-    return attributed(
+    return with_class(
         table(columns, n),
         "coverage",
         n=curve.n,

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from llamaherd.calls.asks.options import CHAT_DEFAULTS, GenerateOptions
-from llamaherd.cli.conventions import ExitStatus, failed
+from llamaherd.cli.conventions import ExitStatus, print_failure
 from llamaherd.cli.model_flags import GPU, N_THREADS, load_model, take_table
 from llamaherd.cli.page import command, declared_flags
 from llamaherd.engine.core.files import text_of_file
@@ -76,9 +76,9 @@ def chat(
         try:
             turns = read_json(text)
         except DuplicateKeyError as error:
-            return failed(f"{saved}: {error}", ExitStatus.WRONG_USE)
+            return print_failure(f"{saved}: {error}", ExitStatus.WRONG_USE)
         except (ValueError, RecursionError):
-            return failed(f"{saved} has no conversation", ExitStatus.WRONG_USE)
+            return print_failure(f"{saved} has no conversation", ExitStatus.WRONG_USE)
     where = {"n_ctx": n_ctx or "auto", "n_threads": n_threads}
     with load_model(model, loading) as loaded:
         return _talk(loaded, where, system, turns, settings)

@@ -9,7 +9,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from llamaherd.calls.api.turns import checked_turns
-from llamaherd.cli.conventions import EXPECTED, ExitStatus, failed, is_terminated, tell
+from llamaherd.cli.conventions import (
+    EXPECTED,
+    ExitStatus,
+    is_terminated,
+    print_failure,
+    tell,
+)
 from llamaherd.engine.core import checks
 from llamaherd.engine.core.errors import ChatFullError
 from llamaherd.engine.core.files import write_whole
@@ -87,7 +93,7 @@ class Console:
             command(rest.strip())
 
     def _print_failure(self, message: object) -> None:
-        failed(message)
+        print_failure(message)
         self._n_failed += not self._is_interactive
 
     # ---- input ----

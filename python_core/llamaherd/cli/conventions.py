@@ -62,7 +62,7 @@ def warn(message: str) -> None:
     say(f"llamaherd: warning: {message}")
 
 
-def failed(message: object, status: ExitStatus = ExitStatus.FAILED) -> int:
+def print_failure(message: object, status: ExitStatus = ExitStatus.FAILED) -> int:
     """Print why a command failed, and return the exit status."""
     if isinstance(message, FileNotFoundError) and not has_working_folder():
         message = "the working directory was deleted: change to another folder"

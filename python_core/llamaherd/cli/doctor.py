@@ -84,7 +84,7 @@ def libllama() -> Finding:
         f"llama.cpp {shim.ggml_commit()[:7]} of llama-cpp-python "
         f"{shim.llama_cpp_python()}, in {abi.libllama_folder()}"
     )
-    if abi.skipped():
+    if abi.checks_disabled():
         return _warning(
             f"{text}; LLAMAHERD_SKIP_ABI_CHECK=1: not compared with the version "
             "that llamaherd was compiled for",

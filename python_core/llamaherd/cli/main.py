@@ -15,8 +15,8 @@ from llamaherd.cli.conventions import (
     ExitStatus,
     Termination,
     drop_unwritable_output,
-    failed,
     prepare_streams,
+    print_failure,
     status_of,
 )
 from llamaherd.cli.page import Commands
@@ -194,9 +194,11 @@ def _run(arguments: Sequence[str] | None) -> int:
     except BrokenPipeError:
         return ExitStatus.NO_READER
     except EXPECTED as error:
-        return failed(error, status_of(error))
+        return print_failure(error, status_of(error))
     except RuntimeError as error:  # Python has no class for a lack of threads
         if "can't start new thread" not in str(error):
             raise
-        return failed(f"{error}: end other programs, or raise the limit (ulimit -u)")
+        return print_failure(
+            f"{error}: end other programs, or raise the limit (ulimit -u)"
+        )
     return ExitStatus.DONE if status is None else int(status)

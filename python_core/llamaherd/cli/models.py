@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from llamaherd.cli.conventions import ExitStatus, failed, tell
+from llamaherd.cli.conventions import ExitStatus, print_failure, tell
 from llamaherd.cli.page import Commands
 from llamaherd.engine.hub.cache import (
     list_cached_models,
@@ -175,12 +175,14 @@ def remove(source: str, yes: bool) -> int:
     """Remove a model's file, its other parts, and their metadata."""
     first = _here(source)
     if not first.resolve().is_relative_to(model_cache_dir().resolve()):
-        return failed(f"{first} is not in {model_cache_dir()}: remove it yourself")
+        return print_failure(f"{first} is not in {model_cache_dir()}: remove it yourself")
     files = parts_of(first)
     size = gigabytes(sum(file.stat().st_size for file in files))
     if not yes:
         if not sys.stdin.isatty():
-            return failed("no terminal to ask on: pass --yes", ExitStatus.WRONG_USE)
+            return print_failure(
+                "no terminal to ask on: pass --yes", ExitStatus.WRONG_USE
+            )
         click.confirm(f"Remove {first} ({size})?", abort=True, err=True)
     for file in reversed(files):  # the first file, removed last, marks a complete model
         is_noted = "source" in note_of(file)

@@ -8,7 +8,7 @@ import click
 
 from llamaherd.cli.model_flags import GPU, MODEL, N_THREADS
 from llamaherd.cli.page import Command, command, declared_flags
-from llamaherd.cli.tables import ended, run_table, shown_warnings
+from llamaherd.cli.tables import print_outcome, run_table, shown_warnings
 from llamaherd.tables.spec_keys import CHAT_KEYS, TASK_TABLES, RunKeys
 
 if TYPE_CHECKING:
@@ -220,7 +220,7 @@ def merge(journal: tuple[str, ...], out: str, **options: Any) -> int:  # of clic
         outcome = merge_runs(
             journal, out, source=options["input"], overwrite=options["overwrite"]
         )
-    return ended(outcome)
+    return print_outcome(outcome)
 
 
 @command(

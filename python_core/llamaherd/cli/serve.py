@@ -10,7 +10,7 @@ from typing import Any
 
 import click
 
-from llamaherd.cli.conventions import ExitStatus, failed, warn
+from llamaherd.cli.conventions import ExitStatus, print_failure, warn
 from llamaherd.cli.model_flags import GPU, N_THREADS
 from llamaherd.cli.page import command, declared_flags
 from llamaherd.cli.serve_run import (
@@ -163,21 +163,23 @@ def serve(host: str, port: int, **options: Any) -> int:  # of click
     key = options["api_key"] = _key(options["api_key"])
     has_key = key is not None or bool(options["user_keys"])
     if has_key and no_api_key:
-        return failed("--no-api-key is given with an API key", ExitStatus.WRONG_USE)
+        return print_failure(
+            "--no-api-key is given with an API key", ExitStatus.WRONG_USE
+        )
     logging.basicConfig(
         level=logging.INFO, format="%(asctime)s %(message)s", stream=sys.stderr
     )
     try:
         server_socket = serving.bind(host, port)
     except OSError as error:
-        return failed(f"cannot listen on {host}:{port}: {error}")
+        return print_failure(f"cannot listen on {host}:{port}: {error}")
     with server_socket:
         if not has_key and not is_local(server_socket):
             open_to_all = (
                 f"anybody who can reach {serving.url(server_socket)} can use the model"
             )
             if not no_api_key:
-                return failed(
+                return print_failure(
                     f"{open_to_all}: set {KEY_VARIABLE} to require a key, or pass "
                     "--no-api-key to allow this",
                     ExitStatus.WRONG_USE,

@@ -12,7 +12,7 @@ import click
 from llamaherd.cli.conventions import (
     EXPECTED,
     ExitStatus,
-    failed,
+    print_failure,
     tell,
     warn,
 )
@@ -44,7 +44,7 @@ def run_table(task: Kind | None, options: Mapping[str, Any]) -> int:
         do_run,
         on_this_machine,
     )
-    from llamaherd.tables.spec_file import changed, write_spec
+    from llamaherd.tables.spec_file import with_changes, write_spec
     from llamaherd.tables.stored import STREAM
 
     keys = {
@@ -73,7 +73,7 @@ def run_table(task: Kind | None, options: Mapping[str, Any]) -> int:
     def open_host(spec: RunSpec) -> AbstractContextManager[Host | Model]:
         nonlocal has_begun
         has_begun = True
-        spec = changed(spec, {"model.path": str(_model_file(spec, show))})
+        spec = with_changes(spec, {"model.path": str(_model_file(spec, show))})
         return on_this_machine(spec) if cluster is None else _cluster(cluster, spec)
 
     with shown_warnings(), _ending(spec, shard):
@@ -89,17 +89,17 @@ def run_table(task: Kind | None, options: Mapping[str, Any]) -> int:
         except EXPECTED as error:
             if isinstance(error, (BadArgumentError, BrokenPipeError)) or not has_begun:
                 raise  # `main` knows the status
-            return failed(error)
-    return ended(outcome)
+            return print_failure(error)
+    return print_outcome(outcome)
 
 
 def _show_prompt(spec: RunSpec) -> int:
     """Print the prompt of the first row, and return the exit status."""
     from llamaherd.tables.execution import first_prompt
-    from llamaherd.tables.spec_file import changed
+    from llamaherd.tables.spec_file import with_changes
 
     if spec.row_task.chat:
-        spec = changed(spec, {"model.path": str(_model_file(spec, show=False))})
+        spec = with_changes(spec, {"model.path": str(_model_file(spec, show=False))})
     click.echo(first_prompt(spec))
     return ExitStatus.DONE
 
@@ -112,7 +112,7 @@ def _model_file(spec: RunSpec, show: bool) -> Path:
     return model_path(spec.path, check_memory=is_limited, name="model", progress=show)
 
 
-def ended(outcome: Outcome) -> int:
+def print_outcome(outcome: Outcome) -> int:
     """Print how a run ended, and return the exit status."""
     if outcome.problem:
         warn(outcome.problem)
@@ -143,10 +143,10 @@ def _cluster(address: str, spec: RunSpec) -> Cluster:
 def _spec(task: Kind | None, table: str, keys: dict[str, Any]) -> RunSpec:
     """Return the run that a TOML file or the options describe."""
     from llamaherd.tables.spec_file import (
-        changed,
         parsed_setting,
         read_spec,
         spec_of,
+        with_changes,
     )
 
     settings = dict(map(parsed_setting, keys.pop("settings", ())))
@@ -170,7 +170,7 @@ def _spec(task: Kind | None, table: str, keys: dict[str, Any]) -> RunSpec:
         if name in keys:
             where = "embed" if spec.task == "embed" else "context"
             keys[f"{where}.{name}"] = keys.pop(name)
-    return changed(spec, {**keys, **settings})
+    return with_changes(spec, {**keys, **settings})
 
 
 @contextmanager

@@ -67,7 +67,7 @@ def names(frame: object) -> list[str]:
     return list(_open(frame).columns)
 
 
-def listed(frame: object) -> str:
+def list_columns(frame: object) -> str:
     """List the first ten columns of the data, and the number of the other columns."""
     return with_commas(getattr(frame, "in_data", ()) or names(frame)) or "none"
 
@@ -134,7 +134,7 @@ def column(frame: object, name: str, argument: str) -> list[Any]:
     if name not in existing:
         raise ArgumentError(
             f"must be a column of the {words().frame}, not {checks.shown(name)}; "
-            f"there are {listed(frame)}{checks.meant(name, existing)}",
+            f"there are {list_columns(frame)}{checks.meant(name, existing)}",
             argument=argument,
         )
     if isinstance(frame, Mapping):

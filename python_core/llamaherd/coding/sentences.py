@@ -68,7 +68,7 @@ def table(rows: Sequence[Sequence[str]], left: int = 1) -> list[str]:
     ]
 
 
-def shortened(names: Sequence[str], room: int) -> list[str]:
+def shorten_names(names: Sequence[str], room: int) -> list[str]:
     """Cut names in the middle to `room` characters; equal results get numbers."""
     head = (room - 3) // 2
     short = [
@@ -84,9 +84,9 @@ def shortened(names: Sequence[str], room: int) -> list[str]:
     ]
 
 
-def named(value: object) -> str:
+def quoted_name(value: object) -> str:
     """Return a label or a name in quotes, cut in the middle if it is long."""
-    return shortened([repr(value)], 60)[0]
+    return shorten_names([repr(value)], 60)[0]
 
 
 WORDS: dict[str, Any] = {
@@ -102,7 +102,7 @@ WORDS: dict[str, Any] = {
     "setting": setting,
     "verb": verb,
 }
-FILTERS: dict[str, Callable[..., Any]] = {"big": "{:,}".format, "repr": named}
+FILTERS: dict[str, Callable[..., Any]] = {"big": "{:,}".format, "repr": quoted_name}
 
 
 class Notes:

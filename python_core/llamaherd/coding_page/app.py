@@ -18,7 +18,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from llamaherd.coding_page.desk import CHANGED
-from llamaherd.coding_page.results import are_spans, exported, exports
+from llamaherd.coding_page.results import are_spans, export_codes, exports
 from llamaherd.coding_page.views import codebook_view, overview, text_view
 from llamaherd.engine.core import checks
 from llamaherd.engine.core.errors import BadArgumentError
@@ -27,7 +27,7 @@ from llamaherd.server.access import AccessMiddleware, Guard
 from llamaherd.server.errors import JSON, ApiError
 from llamaherd.server.pages import static_routes
 from llamaherd.server.protocol import ClientGoneError, dumps, read_object
-from llamaherd.server.schemas import shown, unfit
+from llamaherd.server.schemas import shown_value, unfit
 from llamaherd.server.settings import ServerSettings
 
 if TYPE_CHECKING:
@@ -89,7 +89,7 @@ class CoderKeys:
         if self.are_needed:
             raise _refusal()
         if name not in self._people:
-            text = f"there is no coder {shown(name)}"
+            text = f"there is no coder {shown_value(name)}"
             raise ApiError(403, text, param="coder", code="unknown_coder")
         return name
 
@@ -250,9 +250,9 @@ class _Api:
         form, asked = self._desk.sheet.form, request.query_params.get("field", "")
         files = {file.field.name: file for file in exports(form)}
         if asked not in files:
-            text = f"the codebook has no field {shown(asked)}"
+            text = f"the codebook has no field {shown_value(asked)}"
             raise ApiError(404, text, param="field", code="not_found")
-        content = await run_in_threadpool(exported, self._desk, files[asked])
+        content = await run_in_threadpool(export_codes, self._desk, files[asked])
         is_lines = are_spans(form)
         media = "application/x-ndjson" if is_lines else "text/csv; charset=utf-8"
         return Response(content, headers={**_PRIVATE, "content-type": media})

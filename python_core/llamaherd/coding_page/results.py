@@ -169,7 +169,7 @@ def _coded_spans(desk: Desk) -> SpanCodes:
     )
 
 
-def exported(desk: Desk, export: Export) -> bytes:
+def export_codes(desk: Desk, export: Export) -> bytes:
     """Return the content of a file with the codes: CSV, or JSON lines for passages.
 
     The CSV has the columns id and text, a column for each coder, and a column for the
@@ -201,7 +201,7 @@ def write_codes(
     for export in exports(desk.sheet.form):
         file = export.path(Path(path))
         paths.append(file)
-        contents[file] = exported(desk, export)
+        contents[file] = export_codes(desk, export)
         if sample is not None:
             design = replace(_of_field(sample, export.field), coders=[], codes=[])
             contents[sidecar(file)] = design.to_json().encode()

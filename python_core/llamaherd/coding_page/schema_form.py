@@ -11,7 +11,7 @@ from llamaherd.calls.structured.subschemas import (
     is_null,
     list_at,
     parts,
-    resolved,
+    resolve,
 )
 from llamaherd.coding_page.form import Form, FormField, Level, label_form, scalar_cell
 from llamaherd.engine.core.errors import ArgumentError
@@ -42,7 +42,7 @@ def form_of(codebook: Codebook) -> Form:
 def schema_fields(text: str) -> tuple[FormField, ...]:
     """Return the fields of a JSON Schema, in order."""
     root = json.loads(text)
-    record = resolved(root, root)
+    record = resolve(root, root)
     properties = record.get("properties") if isinstance(record, dict) else None
     if not isinstance(properties, dict) or not properties:
         raise ArgumentError(
@@ -164,7 +164,7 @@ def _levels(node: Subschema) -> tuple[Level, ...]:
     if "const" in schema or isinstance(schema.get("enum"), list):
         return _scalars((value, "") for value in _values(schema))
     for key in ("oneOf", "anyOf"):
-        choices = [resolved(choice, node.root) for choice in list_at(schema, key)]
+        choices = [resolve(choice, node.root) for choice in list_at(schema, key)]
         choices = [choice for choice in choices if not is_null(choice)]
         if choices and all(isinstance(one, dict) and _values(one) for one in choices):
             return _scalars(

@@ -107,7 +107,7 @@ def _default_coders(data: object, sample: GoldSample | None) -> list[str]:
     if sample is not None and isinstance(data, (str, os.PathLike)):
         path = Path(data)
         header = (
-            forms.unescaped(cell.strip())
+            forms.unescape_cell(cell.strip())
             for cell in forms.rows_of_csv(path.read_bytes(), str(path))[0]
         )
         of_sample = (*sample.own_columns, "")

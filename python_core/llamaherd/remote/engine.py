@@ -17,7 +17,7 @@ from llamaherd.engine.core.errors import ArgumentError, Failure
 from llamaherd.engine.core.request import TokenTree
 from llamaherd.engine.core.sampling import MAX_TOKENS_OF_CHAT, SamplingParams
 from llamaherd.remote.client import checked_address
-from llamaherd.remote.label_probs import classified
+from llamaherd.remote.label_probs import classify_answers
 from llamaherd.remote.loop import EngineLoop
 from llamaherd.remote.openai_form import form_of, label_settings
 from llamaherd.remote.own_form import OwnForm
@@ -84,7 +84,7 @@ def connect(
         ValueError: An argument is out of range, or the server has no such model.
         ServerError: The server does not answer, or refuses the key.
     """
-    return connected(
+    return connect_with_key(
         url,
         model,
         key_variable=key_variable,
@@ -94,7 +94,7 @@ def connect(
     )
 
 
-def connected(
+def connect_with_key(
     url: str | RemoteServer,
     model: str | None = None,
     *,
@@ -325,7 +325,7 @@ class RemoteEngine(Elsewhere):
         ]
 
         def convert(results: Results) -> ClassifyResults:
-            return classified(results, labels, options, is_by_name=is_own)
+            return classify_answers(results, labels, options, is_by_name=is_own)
 
         return LabelRequests(requests, convert)
 

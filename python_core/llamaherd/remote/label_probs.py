@@ -118,7 +118,7 @@ def _fitting(answers: Sequence[str], alive: Sequence[int], prefix: str) -> list[
     return [j for j in alive if answers[j].startswith(prefix)]
 
 
-def classified(
+def classify_answers(
     results: Results, labels: Labels, options: ClassifyOptions, *, is_by_name: bool
 ) -> ClassifyResults:
     """Convert the scores of prompts to the result of a classification."""

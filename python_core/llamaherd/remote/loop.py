@@ -12,7 +12,7 @@ from llamaherd.engine.core.outcome import Finish, Output
 from llamaherd.engine.core.stats import Load, RequestStats
 from llamaherd.engine.loop.threaded import SendingLoop
 from llamaherd.remote.client import FailedError, UnreachableError
-from llamaherd.remote.request import SentRequest, failed, refuse
+from llamaherd.remote.request import SentRequest, failed_output, refuse
 
 if TYPE_CHECKING:
     import httpx
@@ -122,7 +122,7 @@ class EngineLoop(SendingLoop["_Sending"]):
         request = group.requests[i]
         assert isinstance(request, SentRequest)  # noqa: S101 - made by the same engine
         if request.problem:
-            return failed(request.problem, is_rejected=True)
+            return failed_output(request.problem, is_rejected=True)
         output: Output = await self._address.ask(
             session,
             request.path,
@@ -170,9 +170,9 @@ def _take(task: asyncio.Task[Output], sending: _Sending, i: int) -> None:
         if sending.answered_s < started_s:  # no other request was answered meanwhile
             sending.error = sending.error or ServerError(str(error.failure))
             return
-        output = failed(error.failure)
+        output = failed_output(error.failure)
     except FailedError as error:
-        output = failed(error.failure)
+        output = failed_output(error.failure)
     except Exception as error:  # noqa: BLE001 - the caller gets it
         sending.error = sending.error or error
         return

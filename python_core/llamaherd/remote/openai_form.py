@@ -21,7 +21,7 @@ from llamaherd.remote.request import (
     ApiForm,
     WrongAnswerError,
     count_of_tokens,
-    failed,
+    failed_output,
     read_vectors,
     refuse,
     refuse_others,
@@ -187,9 +187,9 @@ class OpenAIForm(ApiForm):
             raise WrongAnswerError("has no message")
         reason = choice.get("finish_reason")
         if message.get("refusal"):
-            return failed(Failure(f"refused: {text_of(message['refusal'])}"))
+            return failed_output(Failure(f"refused: {text_of(message['refusal'])}"))
         if reason == "content_filter":
-            return failed(Failure("the server's filter held the answer back"))
+            return failed_output(Failure("the server's filter held the answer back"))
         text = message.get("content" if request.path == _CHAT else "text")
         thinking = message.get("reasoning_content") or message.get("reasoning")
         if text is None and (reason == "length" or thinking):

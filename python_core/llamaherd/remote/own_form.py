@@ -24,7 +24,7 @@ from llamaherd.remote.request import (
     ApiForm,
     WrongAnswerError,
     count_of_tokens,
-    failed,
+    failed_output,
     read_vectors,
     refuse,
     refuse_others,
@@ -81,7 +81,9 @@ class OwnForm(ApiForm):
         }
         error = answer.get("error")
         if error is not None:
-            return failed(_failure(error), text=str(answer.get("text") or ""), **more)
+            return failed_output(
+                _failure(error), text=str(answer.get("text") or ""), **more
+            )
         reason = answer.get("finish_reason")
         if reason not in _FINISH:
             raise WrongAnswerError(f"has the finish_reason {reason!r}")
@@ -144,7 +146,7 @@ def _scores(request: SentRequest, answer: Mapping[str, Any]) -> Output:
         (row,) = answer["data"]
         error = row.get("error")
         if error is not None:
-            return failed(_failure(error))
+            return failed_output(_failure(error))
         parts = ("logprobs", "probs")
         numbers = [row[part][name] for part in parts for name in request.labels]
         scores = array(

@@ -145,7 +145,7 @@ def sent_value(name: str, value: Any, least_bias: float) -> object:  # of any se
     return value if isinstance(value, (str, int, float)) else list(value)
 
 
-def failed(message: str, **more: Any) -> Output:  # fields of Output
+def failed_output(message: str, **more: Any) -> Output:  # fields of Output
     """Return the output of a prompt that failed."""
     return Output(finish=Finish.ERROR, message=message, **more)
 

@@ -20,7 +20,7 @@ from llamaherd.server.limits import CONSTRAINING, check_form
 from llamaherd.server.protocol import (
     ClientGoneError,
     dumps,
-    encoded,
+    encode_json,
     read_object,
     send_event,
     send_json,
@@ -196,7 +196,7 @@ class Answering(Computing):
             parsed = submit()
         else:
             parsed = await running.prepared(first.submit, submit)
-        with errors.renamed(parsed.names):
+        with errors.renaming_fields(parsed.names):
             await self._answer(parsed, running, request.record, request.send)
 
     def _submit_now(
@@ -208,7 +208,7 @@ class Answering(Computing):
             parsed = replace(parsed, options={**parsed.options, **last})
         for prompt in parsed.prompts:
             _check_ids(prompt, self._ctx.model.n_vocab)
-        with errors.renamed(parsed.names):
+        with errors.renaming_fields(parsed.names):
             if parsed.returns_prompts:
                 return parsed, start_echo(self._ctx, parsed, submit)
             if parsed.n_answers > 1:
@@ -237,7 +237,7 @@ class Answering(Computing):
         else:
             record.results = results = await running.results()
             n = _n_values(results)
-            write = encoded if n > _FEW_VALUES else _dump_body  # which is faster
+            write = encode_json if n > _FEW_VALUES else _dump_body  # which is faster
             body = await self._make_part(lambda: write(answer.whole(results)), n, record)
             await send_json(send, 200, body)
 
@@ -316,7 +316,7 @@ class Working(Computing):
             check_form(request.fields, request.n_bytes)
             prepared = self._format.prepare(request.fields)
             if isinstance(prepared, dict):
-                return encoded(prepared)
+                return encode_json(prepared)
             running.handle = AwaitedJob(prepared, self._submit_of(prepared, pool, record))
             return prepared
 
@@ -327,7 +327,7 @@ class Working(Computing):
                 results = await running.outcome()
             finally:
                 record.stats = prepared.stats
-            body = await run_on(pool, lambda: encoded(prepared.render(results)))
+            body = await run_on(pool, lambda: encode_json(prepared.render(results)))
         await send_json(request.send, 200, body)
 
     def _submit_of(

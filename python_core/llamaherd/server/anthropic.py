@@ -28,7 +28,7 @@ from llamaherd.server.schemas import (
     Schema,
     checked_fields,
     either,
-    listed,
+    list_schema,
     part,
     record,
     unfit,
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from llamaherd.server.running import ParsedRequest
     from llamaherd.server.tools import FunctionCall
 
-_BLOCKS: Schema = either(schemas.TEXT, listed(schemas.OBJECT))
+_BLOCKS: Schema = either(schemas.TEXT, list_schema(schemas.OBJECT))
 _OF_BLOCKS = {"type": schemas.TEXT, "cache_control": schemas.OBJECT}
 _BLOCK_KINDS = {
     "tool_result": part(
@@ -76,13 +76,13 @@ _FORMAT = part({"type": {"enum": ["json_schema"]}}, schema=ANSWER_SCHEMA)
 _CHOICES = {"auto": "auto", "any": "required", "none": "none"}
 _THINKING = {"enabled": "enabled", "adaptive": "enabled", "disabled": "disabled"}
 _OWN: dict[str, Schema] = {
-    "messages": listed(
+    "messages": list_schema(
         part({"role": {"enum": ["user", "assistant"]}, "content": _BLOCKS}), minItems=1
     ),
     "max_tokens": whole(1),
     "system": _BLOCKS,
-    "stop_sequences": listed(schemas.TEXT),
-    "tools": listed(_TOOL),
+    "stop_sequences": list_schema(schemas.TEXT),
+    "tools": list_schema(_TOOL),
     "tool_choice": part(
         {"type": {"enum": [*_CHOICES, "tool"]}},
         name=schemas.TEXT,
@@ -357,7 +357,7 @@ class Messages(RewrittenChat):
         id=schemas.TEXT,
         type={"const": "message"},
         role={"const": "assistant"},
-        content=listed(record(type=schemas.TEXT)),
+        content=list_schema(record(type=schemas.TEXT)),
         stop_reason=schemas.TEXT,
         usage=record(input_tokens=COUNT, output_tokens=COUNT),
     )

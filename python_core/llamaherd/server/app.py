@@ -34,7 +34,7 @@ from llamaherd.server.models.loading import (
 )
 from llamaherd.server.models.spec import FileContents, check_each_fits
 from llamaherd.server.models.store import ModelStore
-from llamaherd.server.ollama import ShowApi, described, model_of_show
+from llamaherd.server.ollama import ShowApi, describe_model, model_of_show
 from llamaherd.server.pages import Dashboard, Metrics, ModelPages, known_name
 from llamaherd.server.protocol import (
     CLIENT_GONE,
@@ -297,5 +297,5 @@ class ShowModel(Endpoint):
         header = await run_on(threads, lambda: self._models.header(name))
         entry = next(model for model in self._models.shown() if model.name == name)
         n_params = None if entry.model is None else entry.model.info.n_params
-        body = described(header, n_params, entry.parent)
+        body = describe_model(header, n_params, entry.parent)
         await send_json(request.send, 200, body)

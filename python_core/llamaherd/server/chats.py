@@ -23,7 +23,7 @@ from llamaherd.server.schemas import (
     check_value,
     checked_fields,
     either,
-    listed,
+    list_schema,
     part,
     ref,
     unfit,
@@ -46,7 +46,7 @@ BUDGETS = (
 )
 # Fields that chats have in addition to declared options.
 CHAT_FIELDS: dict[str, Schema] = {
-    "messages": listed(ref("Message"), minItems=1),
+    "messages": list_schema(ref("Message"), minItems=1),
     "reasoning_effort": TEXT,
     "enable_thinking": FLAG,
     **dict.fromkeys(BUDGETS, whole(-1, MOST_TOKENS)),
@@ -161,7 +161,7 @@ _MESSAGE = with_more(
         role=TEXT,
         content=either(TEXT, LIST),
         refusal=TEXT,
-        tool_calls=listed(_CALL),
+        tool_calls=list_schema(_CALL),
         tool_call_id=TEXT,
     )
 )

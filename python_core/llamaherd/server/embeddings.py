@@ -25,7 +25,7 @@ from llamaherd.server.schemas import (
     OBJECT,
     Schema,
     either,
-    listed,
+    list_schema,
     part,
     record,
     ref,
@@ -62,8 +62,8 @@ class EmbeddingsApi(WorkFormat):
         "input": either(
             schemas.SOME_TEXT,
             schemas.SOME_TOKENS,
-            listed(schemas.SOME_TEXT, **schemas.ITEMS),
-            listed(schemas.SOME_TOKENS, **schemas.ITEMS),
+            list_schema(schemas.SOME_TEXT, **schemas.ITEMS),
+            list_schema(schemas.SOME_TOKENS, **schemas.ITEMS),
         ),
         "encoding_format": {"enum": list(_FORMATS)},
         "dimensions": whole(1),
@@ -73,11 +73,11 @@ class EmbeddingsApi(WorkFormat):
     answers = record(
         object={"const": "list"},
         model=schemas.TEXT,
-        data=listed(
+        data=list_schema(
             record(
                 object={"const": "embedding"},
                 index=schemas.COUNT,
-                embedding=either(listed(schemas.NUMBER), schemas.TEXT),
+                embedding=either(list_schema(schemas.NUMBER), schemas.TEXT),
             )
         ),
         usage=ref("Usage"),
@@ -208,8 +208,8 @@ class RerankApi(WorkFormat):
     field_schemas: ClassVar = {
         "model": schemas.TEXT,
         "query": _DOCUMENT,
-        "documents": listed(_DOCUMENT, **schemas.ITEMS),
-        "texts": listed(_DOCUMENT, **schemas.ITEMS),
+        "documents": list_schema(_DOCUMENT, **schemas.ITEMS),
+        "texts": list_schema(_DOCUMENT, **schemas.ITEMS),
         "top_n": whole(0),
         "return_documents": schemas.FLAG,
         "return_text": schemas.FLAG,
@@ -222,10 +222,12 @@ class RerankApi(WorkFormat):
             id=schemas.TEXT,
             object={"const": "list"},
             model=schemas.TEXT,
-            results=listed(record(index=schemas.COUNT, relevance_score=schemas.NUMBER)),
+            results=list_schema(
+                record(index=schemas.COUNT, relevance_score=schemas.NUMBER)
+            ),
             usage=ref("Usage"),
         ),
-        listed(record(index=schemas.COUNT, score=schemas.NUMBER)),
+        list_schema(record(index=schemas.COUNT, score=schemas.NUMBER)),
     )
     in_batches = True
     needs_text = False

@@ -113,7 +113,7 @@ def unknown_field(name: str, names: Collection[str] = ()) -> ApiError:
 
 
 @contextmanager
-def renamed(names: Mapping[str, str]) -> Iterator[None]:
+def renaming_fields(names: Mapping[str, str]) -> Iterator[None]:
     """Name fields of the request, not arguments, in errors that the block raises."""
     try:
         yield

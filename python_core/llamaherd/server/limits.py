@@ -8,7 +8,7 @@ from llamaherd.engine.core.errors import ArgumentError
 from llamaherd.engine.core.sampling import CONSTRAINTS
 from llamaherd.server import sampling
 from llamaherd.server.errors import bad_field
-from llamaherd.server.protocol import encoded
+from llamaherd.server.protocol import encode_json
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence, Sized
@@ -33,7 +33,7 @@ def check_form(fields: Mapping[str, object], n_bytes: int) -> None:
     if n_bytes <= MOST_FORM:
         return
     for name in sorted(CONSTRAINING & fields.keys()):
-        n = len(encoded(fields[name]))
+        n = len(encode_json(fields[name]))
         if n > MOST_FORM:
             text = f"{name} has {n} bytes; a request may have {MOST_FORM}"
             raise bad_field(name, text)

@@ -29,7 +29,7 @@ from llamaherd.server.schemas import (
     TEXT,
     Schema,
     either,
-    listed,
+    list_schema,
     part,
     record,
     whole,
@@ -90,7 +90,7 @@ _MESSAGE = with_more(
         role=schemas.TEXT,
         thinking=schemas.TEXT,
         tool_name=schemas.TEXT,
-        tool_calls=listed(
+        tool_calls=list_schema(
             with_more(
                 part(
                     {
@@ -186,7 +186,7 @@ class OllamaChat(RewrittenChat):
     summary = "Answer a conversation, as Ollama's API does."
     field_schemas: ClassVar = {
         "model": schemas.TEXT,
-        "messages": listed(_MESSAGE, minItems=1),
+        "messages": list_schema(_MESSAGE, minItems=1),
         "stream": schemas.FLAG,
         "format": either({**schemas.TEXT, "enum": ["", "json"]}, schemas.OBJECT),
         "options": _OPTIONS,
@@ -259,7 +259,9 @@ class OllamaEmbed(EmbeddingsApi):
     options = None
     field_schemas: ClassVar = {
         "model": schemas.TEXT,
-        "input": either(schemas.SOME_TEXT, listed(schemas.SOME_TEXT, **schemas.ITEMS)),
+        "input": either(
+            schemas.SOME_TEXT, list_schema(schemas.SOME_TEXT, **schemas.ITEMS)
+        ),
         "truncate": schemas.FLAG,
         "dimensions": whole(1),
         "options": _LOADING,
@@ -267,7 +269,7 @@ class OllamaEmbed(EmbeddingsApi):
     unused: ClassVar = {**OF_CLIENTS, **_NEUTRAL}
     answers = record(
         model=schemas.TEXT,
-        embeddings=listed(listed(schemas.NUMBER)),
+        embeddings=list_schema(list_schema(schemas.NUMBER)),
         prompt_eval_count=schemas.COUNT,
     )
     has_v1 = False
@@ -324,7 +326,7 @@ class ShowApi(PathFormat):
         "verbose": schemas.FLAG,
     }
     unused: ClassVar = {**OF_CLIENTS, **_UNUSED}
-    answers = record(details=schemas.OBJECT, capabilities=listed(schemas.TEXT))
+    answers = record(details=schemas.OBJECT, capabilities=list_schema(schemas.TEXT))
     has_v1 = False
 
 
@@ -337,7 +339,7 @@ def model_of_show(fields: Mapping[str, object]) -> str:
     return name
 
 
-def described(
+def describe_model(
     model: Model | ModelHeader, n_params: int | None = None, parent: str | None = None
 ) -> dict[str, object]:
     """Return the answer of `/api/show`."""

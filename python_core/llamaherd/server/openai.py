@@ -21,7 +21,7 @@ from llamaherd.server.chats import (
     check_last_message,
     thinking_names,
 )
-from llamaherd.server.errors import ApiError, bad_field, renamed
+from llamaherd.server.errors import ApiError, bad_field, renaming_fields
 from llamaherd.server.formats import AnswerFormat, check_answer_fits
 from llamaherd.server.logprobs import MOST_LOGPROBS
 from llamaherd.server.running import ParsedRequest
@@ -33,7 +33,7 @@ from llamaherd.server.sampling import (
     form_of,
     sampling_of,
 )
-from llamaherd.server.schemas import FLAG, Schema, either, listed, record, ref, whole
+from llamaherd.server.schemas import FLAG, Schema, either, list_schema, record, ref, whole
 from llamaherd.server.unused_fields import FIELDS, PADDING
 
 if TYPE_CHECKING:
@@ -69,8 +69,8 @@ class Completions(AnswerFormat):
         "prompt": either(
             schemas.TEXT,
             schemas.SOME_TOKENS,
-            listed(schemas.TEXT, **schemas.ITEMS),
-            listed(schemas.SOME_TOKENS, **schemas.ITEMS),
+            list_schema(schemas.TEXT, **schemas.ITEMS),
+            list_schema(schemas.SOME_TOKENS, **schemas.ITEMS),
         ),
         "logprobs": either(whole(0, MOST_LOGPROBS), {"enum": [False]}),
         "max_tokens": whole(0),
@@ -82,7 +82,7 @@ class Completions(AnswerFormat):
     unused = FIELDS
     answers = record(
         **schemas.HEAD,
-        choices=listed(record(**schemas.CHOICE, text=schemas.TEXT)),
+        choices=list_schema(record(**schemas.CHOICE, text=schemas.TEXT)),
         usage=ref("Usage"),
     )
     in_batches = True
@@ -137,7 +137,7 @@ class ChatCompletions(AnswerFormat):
     unused = FIELDS
     answers = record(
         **schemas.HEAD,
-        choices=listed(
+        choices=list_schema(
             record(
                 **schemas.CHOICE,
                 message=record(role=schemas.TEXT, content=schemas.TEXT_OR_NULL),
@@ -167,7 +167,7 @@ class ChatCompletions(AnswerFormat):
             messages, options = tools.with_tools(use, messages, options, self._model)
         names = {**form.names, **alias_names(request), **thinking_names(request)}
         if max_tokens is None:
-            with renamed(names):
+            with renaming_fields(names):
                 max_tokens = self._room(messages, options, form)
         n_top = logprobs.of_chat(request)
         return ParsedRequest(
@@ -224,7 +224,7 @@ class RewrittenChat(AnswerFormat):
             n_ctx = self._settings.n_ctx_of(self._model)
             check_answer_fits(self.length, request[self.length], n_ctx)
         try:
-            with renamed(self.names):
+            with renaming_fields(self.names):
                 parsed = self._chats.understand(self.as_chat(request))
         except ApiError as error:
             error.param = self.names.get(error.param or "", error.param)

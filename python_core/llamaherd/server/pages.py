@@ -33,7 +33,7 @@ from llamaherd.server.protocol import (
     json_response,
 )
 from llamaherd.server.running import counts
-from llamaherd.server.schemas import OBJECT, TEXT, TEXT_OR_NULL, listed, record, ref
+from llamaherd.server.schemas import OBJECT, TEXT, TEXT_OR_NULL, list_schema, record, ref
 from llamaherd.server.tokenizing import tokenizer_info
 
 if TYPE_CHECKING:
@@ -230,7 +230,7 @@ class ModelPages:
 
     def routes(self) -> list[Page]:
         """Return all routes; those of OpenAI's API with and without `/v1`."""
-        models = record(object={"const": "list"}, data=listed(ref("Model")))
+        models = record(object={"const": "list"}, data=list_schema(ref("Model")))
         tokenizer = ("bos_token", "eos_token", "pad_token", "chat_template")
         return [
             *(
@@ -250,7 +250,7 @@ class ModelPages:
             Page(
                 "/api/tags",
                 self.tags,
-                record(models=listed(record(name=TEXT, model=TEXT))),
+                record(models=list_schema(record(name=TEXT, model=TEXT))),
             ),
             Page("/version", self.version, record(version=TEXT)),
             Page("/openapi.json", self.openapi, record(openapi=TEXT, paths=OBJECT)),

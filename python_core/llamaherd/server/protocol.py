@@ -40,7 +40,7 @@ _encoder = json.JSONEncoder(separators=(",", ":"), allow_nan=False, check_circul
 dumps = _encoder.encode
 
 
-def encoded(value: object) -> bytes:
+def encode_json(value: object) -> bytes:
     """Return a large value as JSON; call this function outside of the event loop.
 
     `dumps` lets no other thread run. This function encodes a value in parts, between

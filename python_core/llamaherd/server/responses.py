@@ -30,10 +30,10 @@ from llamaherd.server.schemas import (
     Schema,
     checked_fields,
     either,
-    listed,
+    list_schema,
     part,
     record,
-    shown,
+    shown_value,
     unfit,
     whole,
 )
@@ -65,12 +65,12 @@ _OWN: dict[str, Schema] = {
     # never shortened to a summary.
     "text": part(verbosity={"enum": list(VERBOSITY)}, format=_FORMAT),
     "reasoning": part(effort=schemas.TEXT, summary=_SUMMARY, generate_summary=_SUMMARY),
-    "include": listed({"enum": list(_INCLUDES)}),
+    "include": list_schema({"enum": list(_INCLUDES)}),
     "max_output_tokens": whole(1),
     "top_logprobs": whole(0, MOST_LOGPROBS),
     "stream_options": part(**{PADDING: schemas.FLAG}),
     **tools.TOOL_FIELDS,
-    "tools": listed(_TOOL),
+    "tools": list_schema(_TOOL),
     "tool_choice": either({**schemas.TEXT, "enum": list(tools.CHOICES)}, _CHOICE),
 }
 # Fields of chats that have another name in this API.
@@ -129,7 +129,7 @@ class Responses(RewrittenChat):
     answers = record(
         id=schemas.TEXT,
         object={"const": "response"},
-        output=listed(schemas.OBJECT),
+        output=list_schema(schemas.OBJECT),
         usage=schemas.OBJECT,
     )
     in_batches = True
@@ -204,7 +204,7 @@ _ROLES_OF_ITEMS = ("user", "assistant", "system", "developer")
 # Fields of items in responses, which clients send back.
 _IDENTITY = dict.fromkeys(("type", "id", "status", "created_by"), schemas.TEXT)
 _CONTENT = either(schemas.TEXT, schemas.LIST)
-_PIECES = listed(schemas.with_more(part({"text": schemas.TEXT}, type=schemas.TEXT)))
+_PIECES = list_schema(schemas.with_more(part({"text": schemas.TEXT}, type=schemas.TEXT)))
 _ITEMS = {
     "message": part(
         {"role": schemas.TEXT, "content": _CONTENT}, phase=schemas.TEXT, **_IDENTITY
@@ -273,7 +273,7 @@ class _Conversation:
         kind = "message" if kind is None else kind
         if not isinstance(kind, str) or kind not in self._readers:
             kinds = ", ".join(self._readers)
-            text = f"{where}.type must be one of {kinds}, not {shown(kind)}"
+            text = f"{where}.type must be one of {kinds}, not {shown_value(kind)}"
             if kind == "item_reference":
                 text = f"{where} refers to an item, but no items are stored: send it"
             raise bad_field(f"{where}.type", text)

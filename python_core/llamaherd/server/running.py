@@ -17,7 +17,7 @@ from llamaherd.engine.core.results import Result, Results
 from llamaherd.engine.core.stats import Stats
 from llamaherd.server.errors import ApiError, stopping, timed_out
 from llamaherd.server.limits import check_kept
-from llamaherd.server.threads import AwaitedJob, finished
+from llamaherd.server.threads import AwaitedJob, wait_for
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -168,7 +168,7 @@ class Running:
                 return prepare()
 
         self._pending = pending = submit(partial(copy_context().run, work))
-        return await finished(pending)
+        return await wait_for(pending)
 
     async def results(self) -> list[Result]:
         """Wait for the answers, ordered by prompt.

@@ -14,13 +14,13 @@ from llamaherd.engine.core import checks
 from llamaherd.engine.core.declaration import options_of
 from llamaherd.engine.core.sampling import MAX_TOKENS_OF_CHAT, SamplingParams
 from llamaherd.engine.model.tokens import token_bytes
-from llamaherd.server.errors import bad_field, renamed
+from llamaherd.server.errors import bad_field, renaming_fields
 from llamaherd.server.schemas import (
     FLAG,
     OBJECT,
     TEXT,
     Schema,
-    listed,
+    list_schema,
     part,
     real,
     whole,
@@ -60,7 +60,7 @@ _RESPONSE_FORMAT = part(
 _STRUCTURED_OUTPUTS = part(
     json=_SCHEMA_FIELD,
     regex=TEXT,
-    choice=listed(TEXT, minItems=1),
+    choice=list_schema(TEXT, minItems=1),
     grammar=TEXT,
     json_object=FLAG,
 )
@@ -69,7 +69,7 @@ FORM_FIELDS: dict[str, Schema] = {
     "structured_outputs": _STRUCTURED_OUTPUTS,
     "guided_json": _SCHEMA_FIELD,
     "guided_regex": TEXT,
-    "guided_choice": listed(TEXT, minItems=1),
+    "guided_choice": list_schema(TEXT, minItems=1),
     "guided_grammar": TEXT,
     "json_schema": _SCHEMA_FIELD,
     "grammar": TEXT,
@@ -207,7 +207,7 @@ def sampling_of(
     """Return sampling settings, with OpenAI's defaults or else the library's defaults."""
     # A seed is mapped to the supported range; equal seeds remain equal. -1: random.
     seed = request["seed"] & 0xFFFFFFFF if "seed" in request else -1
-    with renamed({**OPENAI_NAMES, **form.names, **alias_names(request)}):
+    with renaming_fields({**OPENAI_NAMES, **form.names, **alias_names(request)}):
         return SamplingParams(
             temperature=request.get("temperature", 1.0),
             top_p=request.get("top_p", 1.0),

@@ -42,7 +42,7 @@ def real(least: float, most: float) -> Schema:
     return {"type": "number", "minimum": least, "maximum": most}
 
 
-def listed(items: Schema, **more: object) -> Schema:
+def list_schema(items: Schema, **more: object) -> Schema:
     """Return the schema of a list."""
     return {"type": "array", "items": items, **more}
 
@@ -104,7 +104,7 @@ def rows(**properties: Schema) -> Schema:
     """Return the schema of an answer with a row for each prompt or text."""
     row = record(index=COUNT, **properties, error=FAILURE)
     return record(
-        object={"const": "list"}, model=TEXT, data=listed(row), usage=ref("Usage")
+        object={"const": "list"}, model=TEXT, data=list_schema(row), usage=ref("Usage")
     )
 
 
@@ -158,14 +158,16 @@ def is_same(value: object, other: object) -> bool:
     return isinstance(value, bool) == isinstance(other, bool) and value == other
 
 
-def shown(value: object) -> str:
+def shown_value(value: object) -> str:
     """Return a value of a request for a message."""
     return JSON.value(value, checks.shown(value))
 
 
 def unfit(where: str, expected: str, value: object, *, param: str = "") -> ApiError:
     """Return the error of a value; `param` is its field, without it `where`."""
-    return bad_field(param or where, f"{where} must be {expected}, not {shown(value)}")
+    return bad_field(
+        param or where, f"{where} must be {expected}, not {shown_value(value)}"
+    )
 
 
 def checked_string(name: str, value: object) -> str:
@@ -239,7 +241,7 @@ def _check_choice(where: str, value: object, schema: Schema) -> None:
     if len(values) > 1:
         checks.choice(where, value, values)
     elif not is_same(value, values[0]):
-        problem = f"must be {JSON.literal(values[0])}, not {shown(value)}"
+        problem = f"must be {JSON.literal(values[0])}, not {shown_value(value)}"
         raise ArgumentError(f"{problem}: {why}" if why else problem, argument=where)
 
 

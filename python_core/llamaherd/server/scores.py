@@ -21,7 +21,7 @@ from llamaherd.server.errors import bad_field
 from llamaherd.server.formats import Prepared, WorkFormat
 from llamaherd.server.limits import check_pairs
 from llamaherd.server.running import usage_of_reading
-from llamaherd.server.schemas import either, listed, record, rows
+from llamaherd.server.schemas import either, list_schema, record, rows
 from llamaherd.tasks.annotate import Annotate
 
 if TYPE_CHECKING:
@@ -73,12 +73,12 @@ class ScoreApi(_RowsApi):
     }
     needed = ("prompts", "continuations")
     answers = rows(
-        continuations=listed(
+        continuations=list_schema(
             record(
                 text=schemas.TEXT,
                 logprob=schemas.NUMBER,
                 tokens=schemas.TOKENS,
-                token_logprobs=listed(schemas.NUMBER),
+                token_logprobs=list_schema(schemas.NUMBER),
             )
         )
     )
@@ -202,7 +202,7 @@ class AnnotateApi(_RowsApi):
     options = (AnnotateOptions, "http")
     field_schemas: ClassVar = {
         "model": schemas.TEXT,
-        "texts": listed(schemas.TEXT_OR_NULL, **schemas.ITEMS),
+        "texts": list_schema(schemas.TEXT_OR_NULL, **schemas.ITEMS),
         "codebook": {"type": ["object", "string"]},
     }
     needed = ("texts", "codebook")

@@ -154,7 +154,7 @@ class AwaitedJob(Generic[_T]):
             ApiError: The threads ended before its next step.
         """
         try:
-            while (end := await finished(self._pending)) is not None:
+            while (end := await wait_for(self._pending)) is not None:
                 self._pending = self._submit_call(await _wait_for_end(end))
         except asyncio.CancelledError:
             self.cancel()
@@ -166,7 +166,7 @@ class AwaitedJob(Generic[_T]):
         return self._result  # type: ignore[return-value]  # None only if a step gave it
 
 
-async def finished(pending: Future[_T]) -> _T:
+async def wait_for(pending: Future[_T]) -> _T:
     """Wait for a function on a thread; raise AbandonedError if it never runs."""
     waiting = asyncio.wrap_future(pending)
     try:

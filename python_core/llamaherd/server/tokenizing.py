@@ -14,12 +14,12 @@ from llamaherd.engine.model.tokens import detokenize, prompt_tokens, token_bytes
 from llamaherd.engine.native.vocabulary import token_text
 from llamaherd.server import schemas
 from llamaherd.server.anthropic import Messages
-from llamaherd.server.errors import bad_field, renamed
+from llamaherd.server.errors import bad_field, renaming_fields
 from llamaherd.server.formats import AnswerFormat, PathFormat, WorkFormat, only_one
 from llamaherd.server.limits import check_strings
 from llamaherd.server.openai import ChatCompletions, RewrittenChat
 from llamaherd.server.responses import Responses
-from llamaherd.server.schemas import Schema, either, listed, or_null, record
+from llamaherd.server.schemas import Schema, either, list_schema, or_null, record
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -88,13 +88,13 @@ class TokenizeApi(_OfModel):
     answers = record(
         count=schemas.COUNT,
         max_model_len=schemas.COUNT,
-        tokens=listed(
+        tokens=list_schema(
             either(
                 schemas.COUNT,
                 record(id=schemas.COUNT, piece={"type": ["string", "array"]}),
             )
         ),
-        token_strs=either({"type": "null"}, listed(schemas.TEXT)),
+        token_strs=either({"type": "null"}, list_schema(schemas.TEXT)),
     )
 
     @classmethod
@@ -253,7 +253,7 @@ def _render_chat(model: Model, parsed: ParsedRequest) -> str:
     """Return the prompt that the model reads for the request of a chat."""
     options = GenerateOptions(**parsed.options)
     prompts, schema = parsed.prompts, parsed.params.schema
-    with renamed(parsed.names):
+    with renaming_fields(parsed.names):
         if options.show_schema and schema is not None:
             prompts = with_schemas(prompts, [schema_text(schema)[0]])
         (rendered,) = rendered_prompts(

@@ -28,7 +28,7 @@ from llamaherd.calls.structured.subschemas import standalone
 from llamaherd.engine.core import checks
 from llamaherd.engine.core.errors import BadArgumentError, ChatTemplateError
 from llamaherd.engine.model.tokens import detokenize
-from llamaherd.server.errors import bad_field, renamed
+from llamaherd.server.errors import bad_field, renaming_fields
 from llamaherd.server.sampling import AnswerForm
 from llamaherd.server.schemas import (
     FLAG,
@@ -36,7 +36,7 @@ from llamaherd.server.schemas import (
     TEXT,
     Schema,
     either,
-    listed,
+    list_schema,
     part,
     unfit,
     with_more,
@@ -68,7 +68,7 @@ _TOOL = part(
 )
 _CHOICE = part({"type": {"enum": ["function"]}}, function=part({"name": TEXT}))
 TOOL_FIELDS: dict[str, Schema] = {
-    "tools": listed(with_more(_TOOL), maxItems=_MOST),
+    "tools": list_schema(with_more(_TOOL), maxItems=_MOST),
     "tool_choice": either({**TEXT, "enum": list(CHOICES)}, _CHOICE),
     "parallel_tool_calls": FLAG,
 }
@@ -326,7 +326,7 @@ def _call_or(form: AnswerForm, tools: Sequence[Mapping[str, Any]]) -> AnswerForm
     if form.constraint != "schema":
         text = f"{form.field} cannot be combined with calls of tools, but a schema can"
         raise bad_field(form.field, text)
-    with renamed(form.names):
+    with renaming_fields(form.names):
         shape_of(form.value)
         schema = json.loads(schema_text(form.value)[0])
     calls = _calls([tool["function"] for tool in tools])

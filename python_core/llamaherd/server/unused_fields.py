@@ -23,7 +23,7 @@ from llamaherd.server.schemas import (
     check_value,
     either,
     is_same,
-    shown,
+    shown_value,
 )
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ class UnusedField:
             raise bad_field(name, f"{error}{more}") from None
         if self.values is None or any(is_same(value, other) for other in self.values):
             return
-        text = self._refusal(name, f", not {shown(value)}")
+        text = self._refusal(name, f", not {shown_value(value)}")
         code = "unsupported_parameter"
         raise ApiError(400, text, param=name, code=code, details=self.details)
 

@@ -18,15 +18,15 @@ from llamaherd.engine.core.errors import (
     JournalError,
     is_cancelled,
 )
-from llamaherd.engine.core.keeping import kept
+from llamaherd.engine.core.keeping import kept_results
 from llamaherd.engine.core.progress import JobProgress, reporter
 from llamaherd.engine.model.model import Model
-from llamaherd.tables.inputs import opened, own_rows
+from llamaherd.tables.inputs import open_input, own_rows
 from llamaherd.tables.outputs import (
     check_reader,
     checked_output,
     found_output,
-    locked,
+    locked_file,
     warn_of_other_run,
     writing,
 )
@@ -133,7 +133,9 @@ class Unfinished(KeyboardInterrupt):
     """Raised when Ctrl-C or SIGTERM ended a run."""
 
 
-def prefixed(spec: RunSpec, task: Task[Any], taken: Iterable[str]) -> dict[str, Column]:
+def prefixed_columns(
+    spec: RunSpec, task: Task[Any], taken: Iterable[str]
+) -> dict[str, Column]:
     """Return the types of a run's new columns by name, which the input must not have."""
     columns = {spec.prefix + role: column for role, column in task.columns.items()}
     both = [name for name in taken if name in columns]
@@ -173,9 +175,9 @@ def do_run(
     with ExitStack() as stack:
         if shard is not None:
             _check_shardable(spec)
-        source = stack.enter_context(opened(spec))
+        source = stack.enter_context(open_input(spec))
         spec.template.check(list(source.table.columns))
-        prefixed(spec, spec.row_task, source.table.columns)
+        prefixed_columns(spec, spec.row_task, source.table.columns)
         path = journal_path(spec, shard)
         output = (
             None if shard is not None or spec.output == STREAM else checked_output(spec)
@@ -186,10 +188,10 @@ def do_run(
             stack.callback(journal.close)
         old_record: Mapping[str, object] = {}
         if output is not None:
-            stack.enter_context(locked("output", output))
+            stack.enter_context(locked_file("output", output))
             old_record = found_output(output, overwrite=overwrite)
         elif shard is not None and journal is not None:
-            stack.enter_context(locked("journal", journal.path))
+            stack.enter_context(locked_file("journal", journal.path))
         host = stack.enter_context(open_host(spec))
         model = host if isinstance(host, Model) else host.model
         if journal is not None:
@@ -197,7 +199,7 @@ def do_run(
             if known is not None:
                 model.file.remember(known)
         task = spec.row_task.of_model(model)
-        columns = prefixed(spec, task, source.table.columns)
+        columns = prefixed_columns(spec, task, source.table.columns)
         if journal is not None:  # in prompts, a resumed run uses the date of its start
             stack.enter_context(chat_date(first_day(str(journal.path))))
         record = record_of(spec, model, source, columns, task.record(host))
@@ -225,7 +227,7 @@ def do_run(
 def first_prompt(spec: RunSpec) -> str:
     """Return the prompt of the first row; load the model only for its chat template."""
     with ExitStack() as stack:
-        source = stack.enter_context(opened(spec))
+        source = stack.enter_context(open_input(spec))
         spec.template.check(list(source.table.columns))
         block = next(source.table.blocks(1), None)
         text, problem = "", "has no row"
@@ -392,7 +394,9 @@ class _Run:
                 self.host, prompts, positions, journal=self.journal, report=report
             )
         except (Interrupted, Exception) as error:
-            results = error.results if isinstance(error, Interrupted) else kept(error)
+            results = (
+                error.results if isinstance(error, Interrupted) else kept_results(error)
+            )
             if not task.is_journalled and results is not None:
                 rows = dict(zip(positions, _rows(task.rows(results)), strict=True))
                 done = {i: row for i, row in rows.items() if not is_cancelled(row[-1])}

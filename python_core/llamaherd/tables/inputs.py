@@ -61,7 +61,7 @@ class Input:
 
 
 @contextmanager
-def opened(spec: RunSpec) -> Iterator[Input]:
+def open_input(spec: RunSpec) -> Iterator[Input]:
     """Open the input of a run."""
     path = spec.input
     with ExitStack() as stack:

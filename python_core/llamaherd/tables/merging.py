@@ -14,11 +14,11 @@ from llamaherd.calls.journal.file import quoted
 from llamaherd.engine.core import checks
 from llamaherd.engine.core.errors import ArgumentError, JournalError
 from llamaherd.tables.execution import BLOCK, Outcome
-from llamaherd.tables.inputs import opened
+from llamaherd.tables.inputs import open_input
 from llamaherd.tables.outputs import (
     checked_output,
     found_output,
-    locked,
+    locked_file,
     warn_of_other_run,
     writing,
 )
@@ -74,7 +74,7 @@ def merge_runs(
         if output == STREAM:
             return _write(db, record, output, source, block)
         target = checked_output(_spec(record, output, source))
-        with locked("output", target):
+        with locked_file("output", target):
             old_record = found_output(target, overwrite=overwrite)
             warn_of_other_run(target, old_record, record, None)
             return _write(db, record, output, source, block)
@@ -216,7 +216,7 @@ def _write(
     db: sqlite3.Connection, record: Record, output: str, source: str | None, block: int
 ) -> Outcome:
     spec = _spec(record, output, source)
-    with opened(spec) as table_input:
+    with open_input(spec) as table_input:
         if table_input.sha256 != record.input_sha256:
             raise ArgumentError(
                 f"{spec.input} differs from the input of the shards: its SHA-256 is "

@@ -19,7 +19,7 @@ import psutil
 
 from llamaherd.calls.journal.file import network_type, quoted
 from llamaherd.calls.structured.columns import valid_text
-from llamaherd.coding.gold.forms import escaped
+from llamaherd.coding.gold.forms import escape_cell
 from llamaherd.engine.core import checks, files
 from llamaherd.engine.core.errors import ArgumentError
 from llamaherd.engine.core.files import (
@@ -50,7 +50,7 @@ _LOCK = ".lock"
 
 
 @contextmanager
-def locked(name: str, path: Path) -> Iterator[None]:
+def locked_file(name: str, path: Path) -> Iterator[None]:
     """Lock a file against other writers, except on network drives."""
     lock_path = path.with_name(path.name + _LOCK)
     try:
@@ -184,7 +184,7 @@ class TextWriter:
     def _cell(self, value: object) -> str:
         text = _json(value) if isinstance(value, np.ndarray) else cell_text(value)
         if self._escape and isinstance(value, str):
-            text = escaped(text)
+            text = escape_cell(text)
         # csv.writer does not quote a lone \r, which readers interpret as the end of a
         # row.
         return (

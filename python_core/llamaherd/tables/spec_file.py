@@ -114,7 +114,7 @@ def spec_of(keys: Mapping[str, Any], folder: Path | None = None) -> RunSpec:
     return RunSpec(**keys)
 
 
-def changed(spec: RunSpec, changes: Mapping[str, Any]) -> RunSpec:
+def with_changes(spec: RunSpec, changes: Mapping[str, Any]) -> RunSpec:
     """Return a copy of a run with some keys changed, such as "sampling.seed"."""
     keys = _plain(spec)
     for key, value in changes.items():

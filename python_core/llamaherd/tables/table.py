@@ -233,7 +233,7 @@ def _decode_lines(file: Path, encoding: str, newline: str) -> Iterator[str]:
         newline=newline,
     ) as text:
         for number, line in enumerate(text, 1):
-            problem = undecoded(line)
+            problem = undecodable_byte(line)
             if problem:
                 raise unusable(
                     f"not valid {encoding}: {problem}; set the file's encoding "
@@ -244,7 +244,7 @@ def _decode_lines(file: Path, encoding: str, newline: str) -> Iterator[str]:
             yield line
 
 
-def undecoded(text: str) -> str:
+def undecodable_byte(text: str) -> str:
     """Describe the first undecodable byte of a text; return "" if there is none."""
     if text.isascii():
         return ""

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import llamaherd as lh
 import numpy as np
 import pytest
-from llamaherd.calls.asks.calibration import coverage_cause, low_coverage, opened
+from llamaherd.calls.asks.calibration import coverage_cause, low_coverage, thought_opening
 from llamaherd.calls.asks.options import ClassifyOptions
 from llamaherd.coding.annotation.record import notes_of
 from llamaherd.tasks.classify import Classify
@@ -143,8 +143,8 @@ def test_the_median_of_known_coverages_counts() -> None:
     ],
 )
 def test_an_open_thought_is_seen(prompt: str, marker: str) -> None:
-    assert opened(prompt).endswith(marker)
-    assert bool(opened(prompt)) == bool(marker)
+    assert thought_opening(prompt).endswith(marker)
+    assert bool(thought_opening(prompt)) == bool(marker)
 
 
 @pytest.mark.parametrize(

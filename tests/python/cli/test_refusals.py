@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 
 import click
 import pytest
-from llamaherd.calls.structured.subschemas import referred
-from llamaherd.cli.conventions import failed
+from llamaherd.calls.structured.subschemas import target_of
+from llamaherd.cli.conventions import print_failure
 from llamaherd.cli.run import run
 from llamaherd.cli.serve_run import given_models
 from llamaherd.cli.wording import terms_of_command
@@ -288,7 +288,7 @@ MANY = "1" * 5000
 def test_other_texts_than_digits_are_no_number(text: str) -> None:
     assert checks.digits(text) is None
     assert checks.digits("007") == 7
-    assert referred(f"#/a/{text}/b", {"a": [1]}) is None
+    assert target_of(f"#/a/{text}/b", {"a": [1]}) is None
 
 
 def test_a_byte_order_mark_is_no_part_of_a_run(tmp_path: Path) -> None:
@@ -355,7 +355,7 @@ def test_a_lack_of_threads_is_told(
 def test_advice_on_threads_is_given_for_a_lack_of_threads_alone(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    failed(ContextError("there is not enough memory: lower n_ctx"))
+    print_failure(ContextError("there is not enough memory: lower n_ctx"))
     assert capsys.readouterr().err == (
         "llamaherd: there is not enough memory: lower n_ctx\n"
     )

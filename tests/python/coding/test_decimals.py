@@ -96,7 +96,7 @@ def test_pages_show_499_of_500_as_such() -> None:
     lines = str(lh.validate(labels, codes)).splitlines()
     row = next(line for line in lines if line.startswith("accuracy"))
     assert "0.998 [0.99, 0.9999]" in row
-    told = prose.measured({"value": 499 / 500, "low": 0.9889, "high": 0.9996})
+    told = prose.format_measure({"value": 499 / 500, "low": 0.9889, "high": 0.9996})
     assert told == "0.998 (0.99 to 0.9996)"
     assert page.share_text(1999 / 2000) == "99.95%"
     assert sentences.number(1 / 5000, 3) == "0.0002"

@@ -7,12 +7,12 @@ import warnings
 import llamaherd as lh
 from hypothesis import given
 from hypothesis import strategies as st
-from llamaherd.coding.sentences import shortened
+from llamaherd.coding.sentences import shorten_names
 
 
 @given(st.lists(st.text("ab", max_size=40), unique=True, max_size=9), st.integers(12, 30))
 def test_shortened_names_stay_distinct_and_fit(names: list[str], room: int) -> None:
-    short = shortened(names, room)
+    short = shorten_names(names, room)
     assert len(set(short)) == len(names)
     assert all(
         len(cut) <= room and (cut == name or len(name) > room)

@@ -86,7 +86,7 @@ assert checked == [(shim.lib.LH_ABI_VERSION, shim.lib.LH_ABI_VERSION)]
 
 
 def test_a_struct_of_another_size_is_refused() -> None:
-    params = shim.sized("lh_embedder_params")
+    params = shim.new_struct("lh_embedder_params")
     assert params.struct_size == shim.ffi.sizeof("lh_embedder_params")
     params.struct_size -= 8
     error = shim.ffi.new("lh_error *")

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from llamaherd import _r
 from llamaherd._r import arguments, forms, functions, jobs
-from llamaherd._r.arguments import converted
+from llamaherd._r.arguments import convert_argument
 from llamaherd._r.boundary import clean, form_of
 from llamaherd.engine.core.keeping import keep
 from llamaherd.engine.core.outcome import TextPiece
@@ -70,16 +70,16 @@ def column(table: dict[str, Any], name: str) -> list[Any]:
 
 def test_arguments_are_objects_of_python() -> None:
     values = [2.5, "x", None, True]
-    assert converted({"a": [1.0, *values]}) == {"a": [1, *values]}
-    assert converted(book_of_r()) == BOOK
-    assert converted(FRAME) == {"text": TEXTS}
-    candidate = converted(
+    assert convert_argument({"a": [1.0, *values]}) == {"a": [1, *values]}
+    assert convert_argument(book_of_r()) == BOOK
+    assert convert_argument(FRAME) == {"text": TEXTS}
+    candidate = convert_argument(
         {".class": "candidate", "book": book_of_r()["content"], "context": None,
          "settings": {"max_tokens": 4.0}}
     )  # fmt: skip
     assert (candidate.codebook, candidate.settings) == (BOOK, {"max_tokens": 4})
     np.testing.assert_array_equal(
-        converted({".class": "array", "content": [[1.0], [2.0]]}), [[1], [2]]
+        convert_argument({".class": "array", "content": [[1.0], [2.0]]}), [[1], [2]]
     )
 
 
@@ -396,7 +396,7 @@ def test_integers_of_64_bits_are_texts() -> None:
 
 def test_data_frames_of_r_may_have_columns_of_any_name() -> None:
     frame = {".class": ["x"], "seed": [1.0], "label": ["b", "a"]}
-    table = converted({".class": "frame", "content": frame, "label": "label",
+    table = convert_argument({".class": "frame", "content": frame, "label": "label",
                   "levels": ["a", "b"], "ordered": True})  # fmt: skip
     assert (table[".class"], table["seed"]) == (["x"], [1.0])
     assert (table["label"].names, table["label"].ordered) == (("a", "b"), True)
@@ -415,6 +415,6 @@ def test_no_interrupt_reaches_a_thread_that_has_ended() -> None:
 
 def test_several_results_of_r_are_read() -> None:
     stored = {".class": "stored", "content": '{"title": "a"}', "title": "b"}
-    read = arguments.read({"estimates": [stored, stored]})["estimates"]
+    read = arguments.read_argument({"estimates": [stored, stored]})["estimates"]
     assert [each.content for each in read] == [{"title": "b"}] * 2
-    assert arguments.read([1.0, {"a": 1.0}]) == [1.0, {"a": 1.0}]
+    assert arguments.read_argument([1.0, {"a": 1.0}]) == [1.0, {"a": 1.0}]

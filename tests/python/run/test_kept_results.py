@@ -33,7 +33,7 @@ from llamaherd.coding.annotation import coding, head_step, model_step
 from llamaherd.coding.pairs import compare as pairs
 from llamaherd.coding.selection import compare, evaluation, variants
 from llamaherd.engine.core.errors import KEPT
-from llamaherd.engine.core.keeping import keep, keep_made, keeping, kept
+from llamaherd.engine.core.keeping import keep, keep_made, keeping, kept_results
 from llamaherd.engine.core.progress import ProgressBar, say
 from llamaherd.engine.core.stats import Progress
 from llamaherd.engine.native.embedder import NativeEmbedder
@@ -176,7 +176,7 @@ def answers(results: Any) -> list[Any]:
 def kept_answers(error: BaseException) -> list[Any]:
     """Return the answers in an error, also those of a variant that was running."""
     inner = vars(error).get("inner_results")
-    return answers(kept(error)) + ([] if inner is None else answers(inner))
+    return answers(kept_results(error)) + ([] if inner is None else answers(inner))
 
 
 @pytest.fixture(scope="module")
@@ -260,7 +260,7 @@ def test_a_journal_warning_as_an_error(
         pytest.raises(lh.JournalWarning, match="the disk is full") as caught,
     ):
         CALLS[name](context, False)
-    finished = answers(kept(caught.value))
+    finished = answers(kept_results(caught.value))
     assert finished
     # Two prompts run at once, so that those that are finished need not be the first.
     rest = iter(whole[name])
@@ -310,7 +310,7 @@ def test_results_of_a_job_whose_warning_is_an_error(
         assert job.wait(60)
         with pytest.raises(lh.JournalWarning) as caught:
             job.results()
-    assert kept(caught.value) is job.results()
+    assert kept_results(caught.value) is job.results()
     assert answers(job.results()) == whole["classify_parallel"]
 
 
@@ -340,7 +340,7 @@ def test_jobs_that_are_waited_for_while_a_warning_is_an_error(
     assert is_running or job.wait(60)
     with warnings_as_errors(), pytest.raises(lh.JournalWarning) as caught:
         wait(job)
-    assert kept(caught.value) == ["finished"] == job.results()
+    assert kept_results(caught.value) == ["finished"] == job.results()
 
 
 def test_a_warning_of_a_job_names_the_line_that_waits() -> None:
@@ -447,8 +447,8 @@ def test_a_call_whose_loop_fails_keeps_its_answers() -> None:
     context = FakeContext(FailingEngine(4096, 12))
     with pytest.raises(EngineError) as caught:
         run_to_end(lambda: HostedCall(context, asked[0]), False, range(40), none_answered)
-    assert 3 < len(answers(kept(caught.value))) < 40
-    assert kept(caught.value).finish_reasons.count("cancelled") > 0
+    assert 3 < len(answers(kept_results(caught.value))) < 40
+    assert kept_results(caught.value).finish_reasons.count("cancelled") > 0
 
 
 class UncopiedError(Exception):
@@ -489,8 +489,8 @@ def test_calls_that_end_together_keep_only_their_own_answers(
         assert type(caught.value) is kind
         assert str(error) in str(caught.value)
         assert isinstance(caught.value.__cause__, OSError)
-        assert len(kept(caught.value)) == n
-    assert kept(error) is None
+        assert len(kept_results(caught.value)) == n
+    assert kept_results(error) is None
 
 
 def test_r_gets_the_answers_of_a_job_that_failed() -> None:
@@ -658,7 +658,7 @@ def test_answers_are_kept_if_no_value_can_be_made_from_them(
     monkeypatch.setattr(place, function, fail)
     with pytest.raises(OwnError) as caught:
         CALLS[name](context, False)
-    assert len(parts(kept(caught.value))) == len(whole[name])
+    assert len(parts(kept_results(caught.value))) == len(whole[name])
 
 
 def test_labels_are_kept_if_they_give_no_estimate(
@@ -837,7 +837,7 @@ def test_errors_while_results_are_made_do_not_replace_the_error() -> None:
     error = ValueError()
     keep_made(error, failing)
     keep_made(error, lambda: None)
-    assert kept(error) is None
+    assert kept_results(error) is None
     keep_made(error, failing_with_results)
     assert error.results == "all that is finished"
 

@@ -291,13 +291,13 @@ _JSON = st.recursive(
 @thorough.examples(500)
 @given(_JSON)
 def test_values_encoded_in_parts_are_the_same(value: object) -> None:
-    assert protocol.encoded(value) == protocol.dumps(value).encode()
+    assert protocol.encode_json(value) == protocol.dumps(value).encode()
 
 
 def test_long_lists_encoded_in_parts_are_the_same() -> None:
     value = {"data": [{"embedding": [i / 7] * 5000, "index": i} for i in range(30)]}
-    assert protocol.encoded(value) == protocol.dumps(value).encode()
-    assert json.loads(protocol.encoded(list(range(10_000)))) == list(range(10_000))
+    assert protocol.encode_json(value) == protocol.dumps(value).encode()
+    assert json.loads(protocol.encode_json(list(range(10_000)))) == list(range(10_000))
 
 
 @pytest.fixture
@@ -319,7 +319,7 @@ def names(monkeypatch: pytest.MonkeyPatch) -> dict[str, set[str]]:
         return real(*arguments)
 
     monkeypatch.setattr(answering.Answering, "_submit_now", submit_now)
-    parse, encode = protocol.parse_object, protocol.encoded
+    parse, encode = protocol.parse_object, protocol.encode_json
     monkeypatch.setattr(protocol, "parse_object", noted("parse", parse))
     monkeypatch.setattr(answering, "encoded", noted("encode", encode))
     return found

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import llamaherd as lh
 import pytest
 import tiny_models
-from llamaherd.calls.structured.closing import closed
+from llamaherd.calls.structured.closing import close_objects
 from llamaherd.calls.structured.shape import shape_of
 from llamaherd.calls.structured.subschemas import standalone
 
@@ -107,7 +107,7 @@ def test_an_answer_has_only_the_fields_that_its_schema_names(
 ) -> None:
     whole = {"$defs": TREE, **schema}
     before = json.dumps(whole)
-    narrow = closed(whole)
+    narrow = close_objects(whole)
     assert json.dumps(whole) == before
     for text in (case.replace("'", '"') for case in kept):
         assert lh.structured.accepts(model, whole, text)
@@ -130,7 +130,7 @@ def test_a_schema_that_explodes_is_left_open_in_bounded_work(key: str) -> None:
         for i in range(40)
     }
     schema = {"$ref": "#/$defs/0", "$defs": {**parts, "40": A}}
-    assert len(json.dumps(closed(schema))) < 10 * len(json.dumps(schema))
+    assert len(json.dumps(close_objects(schema))) < 10 * len(json.dumps(schema))
 
 
 PLACED: list[tuple[dict[str, Any], str, str]] = [
@@ -215,7 +215,7 @@ def test_schemas_that_are_not_valid(schema: dict[str, Any]) -> None:
 
 def test_a_reference_to_a_place_that_is_no_schema() -> None:
     schema = {"$ref": "#/x", "x": {"properties": []}}
-    assert closed(schema) == schema
+    assert close_objects(schema) == schema
     assert shape_of(schema, closes=True).unenforced == ("$ref",)
 
 

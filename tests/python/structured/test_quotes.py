@@ -15,7 +15,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from llamaherd.calls.structured import type_quote
 from llamaherd.calls.structured.quotable import Quotable, QuoteRule, is_letter
-from llamaherd.calls.structured.quoting import has_quotes, located
+from llamaherd.calls.structured.quoting import has_quotes, locate_quotes
 from llamaherd.server.errors import ApiError
 from llamaherd.server.generate import GenerateApi
 from served import path_format
@@ -152,9 +152,9 @@ def test_the_prompt_is_quoted_unless_another_text_is_given(context: lh.Context) 
 def test_the_first_place_of_a_repeated_quote() -> None:
     root = {"type": "string", "quote": {"unit": "words", "least": 1}}
     text = "party art and art"
-    assert located(root, "art", text) == {"quote": "art", "start": 6, "end": 9}
+    assert locate_quotes(root, "art", text) == {"quote": "art", "start": 6, "end": 9}
     with pytest.raises(ValueError, match="is not a part"):
-        located(root, "arty", text)
+        locate_quotes(root, "arty", text)
 
 
 def test_quotes_in_lists_options_and_references(context: lh.Context) -> None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import llamaherd as lh
 import pydantic
 import pytest
-from llamaherd.calls.asks.answers import again, checked
+from llamaherd.calls.asks.answers import again, check_answer
 from llamaherd.calls.structured.check import violation
 from llamaherd.calls.structured.enforce import SchemaError
 from llamaherd.calls.structured.shape import shape_of
@@ -240,9 +240,9 @@ def test_retries_are_drawn_with_other_seeds() -> None:
     assert len({request.seed, first.seed, second.seed}) == 3
     assert first.sampling.temperature > 0
     good = Output(finish=Finish.EOG, text='{"label":"bad","score":1}')
-    assert checked(request, good).value == {"label": "bad", "score": 1}
+    assert check_answer(request, good).value == {"label": "bad", "score": 1}
     for text in ("{", '{"label":"bad"}', '{"label":"bad","score":1e400}', "[" * 100_000):
-        answer = checked(request, Output(finish=Finish.EOG, text=text))
+        answer = check_answer(request, Output(finish=Finish.EOG, text=text))
         assert answer.is_wrong
         assert answer.output.finish is Finish.ERROR
 

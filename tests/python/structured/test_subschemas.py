@@ -11,10 +11,10 @@ import llamaherd as lh
 import pytest
 import tiny_models
 from llamaherd.calls.asks.settings import shape_with
-from llamaherd.calls.structured.enforce import enforced
+from llamaherd.calls.structured.enforce import enforceable_part
 from llamaherd.calls.structured.patterns import can_be_checked, finds, n_steps
 from llamaherd.calls.structured.shape import shape_of
-from llamaherd.calls.structured.subschemas import referred, subschemas
+from llamaherd.calls.structured.subschemas import subschemas, target_of
 from llamaherd.engine.core.sampling import SamplingParams
 from llamaherd.engine.native.llguidance import finds_pattern, takes_pattern
 
@@ -46,7 +46,7 @@ WHOLE = {"a/b": {"~": 1}, "a%b": 2, "": {"": 3}, "list": [4, {"x": 5}], "none": 
     ],
 )
 def test_what_a_reference_points_to(reference: object, target: object) -> None:
-    assert referred(reference, WHOLE) == target
+    assert target_of(reference, WHOLE) == target
 
 
 @pytest.mark.parametrize(
@@ -165,7 +165,7 @@ def _many(form: str) -> list[dict[str, object]]:
 @pytest.mark.parametrize("form", _FORMS)
 def test_many_patterns_of_one_text_are_checked_instead_of_enforced(form: str) -> None:
     for schema in _many(form):
-        part = enforced(json.dumps(schema))
+        part = enforceable_part(json.dumps(schema))
         assert "pattern" in part.unenforced
         assert '"pattern"' not in part.text
 
@@ -173,7 +173,7 @@ def test_many_patterns_of_one_text_are_checked_instead_of_enforced(form: str) ->
 def test_patterns_of_different_texts_are_enforced() -> None:
     names = {f"p{i}": one for i, one in enumerate(_patterns("^[a-z]*{}$"))}
     schema = {"type": "object", "properties": names, "allOf": [{"required": ["p1"]}]}
-    assert enforced(json.dumps(schema)).unenforced == ()
+    assert enforceable_part(json.dumps(schema)).unenforced == ()
 
 
 def test_a_grammar_with_many_patterns_of_one_text_is_refused() -> None:
@@ -193,7 +193,7 @@ def test_many_patterns_of_names_are_checked_instead_of_enforced(
         "patternProperties": {f"^a{i}$": {"type": "null"} for i in range(n_patterns)},
         "additionalProperties": False,
     }
-    part = enforced(json.dumps(schema))
+    part = enforceable_part(json.dumps(schema))
     assert part.unenforced == ("patternProperties",)
     assert '"patternProperties"' not in part.text
     rule = json.dumps(schema)
@@ -208,7 +208,7 @@ def test_few_patterns_of_names_are_enforced() -> None:
         "patternProperties": {f"^a{i}$": {"type": "null"} for i in range(20)},
         "additionalProperties": False,
     }
-    assert enforced(json.dumps(schema)).unenforced == ()
+    assert enforceable_part(json.dumps(schema)).unenforced == ()
 
 
 # ---- patterns and formats of JSON Schemas

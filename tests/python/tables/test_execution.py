@@ -22,7 +22,7 @@ from llamaherd.tables import execution
 from llamaherd.tables.execution import do_run, journal_path
 from llamaherd.tables.merging import merge_runs
 from llamaherd.tables.spec import RunSpec
-from llamaherd.tables.spec_file import changed
+from llamaherd.tables.spec_file import with_changes
 from programs import ended
 
 if TYPE_CHECKING:
@@ -310,12 +310,12 @@ def test_what_cannot_be_is_refused_before_a_model_is_loaded() -> None:
     ):
         if message is not None:
             with pytest.raises(ValueError, match=message):
-                do_run(changed(spec, changes))
+                do_run(with_changes(spec, changes))
     Path("in.csv").write_text("text,error\na,b\n", encoding="utf-8")
     with pytest.raises(ValueError, match=r"already has a column 'error'.*--prefix llm_"):
         do_run(spec)
     with pytest.raises(lh.ModelLoadError):
-        do_run(changed(spec, {"prefix": "llm_"}))
+        do_run(with_changes(spec, {"prefix": "llm_"}))
 
 
 def test_a_table_without_rows(tiny_path: Tiny) -> None:
@@ -476,7 +476,7 @@ def test_shards_of_other_settings(
     three: tuple[RunSpec, list[str]], changes: dict[str, Any], message: str
 ) -> None:
     spec, journals = three
-    do_run(changed(spec, {**changes, "journal": "other.journal"}), shard=(3, 3))
+    do_run(with_changes(spec, {**changes, "journal": "other.journal"}), shard=(3, 3))
     refused([*journals[:2], "other.journal"], message)
 
 
@@ -491,11 +491,11 @@ def test_shards_of_another_model_input_or_number(
         ({}, (3, 4), "another number of shards .*: 4 and 3"),
     ):
         other.unlink(missing_ok=True)
-        do_run(changed(spec, {**changes, "journal": str(other)}), shard=shard)
+        do_run(with_changes(spec, {**changes, "journal": str(other)}), shard=shard)
         refused([*journals[:2], str(other)], message)
     table(TEXTS[:-1])
     refused(journals, "differs from the input of the shards: its SHA-256")
-    do_run(changed(spec, {"journal": str(other)}), shard=(3, 3))
+    do_run(with_changes(spec, {"journal": str(other)}), shard=(3, 3))
     refused([*journals[:2], str(other)], "another input")
     table(TEXTS, "moved.csv")
     merge_runs(journals, "x.csv", source="moved.csv")
@@ -526,7 +526,7 @@ def test_a_changed_row_of_a_journal_is_seen(three: tuple[RunSpec, list[str]]) ->
 def test_a_shard_needs_a_journal_and_a_number(plain: RunSpec) -> None:
     for changes in ({"journal": ""}, {"output": "-"}):
         with pytest.raises(ValueError, match="set one"):
-            do_run(changed(plain, changes), shard=(1, 2))
+            do_run(with_changes(plain, changes), shard=(1, 2))
     for shard in ((0, 2), (3, 2)):
         with pytest.raises(ValueError, match="shard must be i/n"):
             do_run(plain, shard=shard)

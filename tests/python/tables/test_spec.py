@@ -11,10 +11,10 @@ from llamaherd.engine.core.errors import ArgumentError
 from llamaherd.engine.core.thinking import Thinking
 from llamaherd.tables.spec import RunSpec
 from llamaherd.tables.spec_file import (
-    changed,
     parsed_setting,
     read_spec,
     spec_of,
+    with_changes,
     write_spec,
 )
 from llamaherd.tables.template import Template
@@ -185,9 +185,9 @@ def test_the_chat_is_rendered_as_the_file_says(tmp_path: Path) -> None:
     roles = ["answer", "finish_reason", "thinking", "n_thinking_tokens"]
     assert list(spec.row_task.columns) == [*roles, "thinking_complete", "error"]
     # The hash includes the template's content, and no keys with default values.
-    inside = changed(spec, {"chat_template": "{{ messages }}"})
+    inside = with_changes(spec, {"chat_template": "{{ messages }}"})
     assert inside.hash() == spec.hash()
-    plain = changed(spec, {"thinking": None})
+    plain = with_changes(spec, {"thinking": None})
     assert plain.hash() != spec.hash()
     assert "thinking" not in plain.row_task.columns
     # The template's file is found after the run is saved in another folder.
@@ -201,7 +201,7 @@ def test_a_table_says_how_to_think(tmp_path: Path) -> None:
     spec = read_spec(written(tmp_path, text))
     wanted = Thinking(budget=9, message="So.")
     assert spec.row_task.options.thinking == wanted  # type: ignore[attr-defined]
-    more = changed(spec, {"thinking.budget": 7, "variables.enable_thinking": True})
+    more = with_changes(spec, {"thinking.budget": 7, "variables.enable_thinking": True})
     options = more.row_task.options  # type: ignore[attr-defined]
     assert options.thinking == Thinking(budget=7, message="So.")
     assert options.variables == {"enable_thinking": True}
@@ -247,7 +247,7 @@ def test_what_is_written_is_what_is_read(
         assert Path(again.path).samefile(tmp_path / "model.gguf")
     write_spec(spec, tmp_path / "run.toml")  # the same once more
     with pytest.raises(ValueError, match="describes another run"):
-        write_spec(changed(spec, {"prompt": "{text}"}), tmp_path / "run.toml")
+        write_spec(with_changes(spec, {"prompt": "{text}"}), tmp_path / "run.toml")
     with pytest.raises(ValueError, match="cannot be written"):
         write_spec(spec, tmp_path / "no" / "run.toml")
 
@@ -262,7 +262,7 @@ def test_the_hash_is_of_what_decides_the_answers(tmp_path: Path) -> None:
         {"sampling.top_p": 1.0},  # the default
     ]
     for changes in same:
-        assert changed(spec, changes).hash() == spec.hash(), changes
+        assert with_changes(spec, changes).hash() == spec.hash(), changes
     other: list[dict[str, Any]] = [
         {"prompt": "Label that headline: {text}"},
         {"sampling.seed": 2},
@@ -272,7 +272,7 @@ def test_the_hash_is_of_what_decides_the_answers(tmp_path: Path) -> None:
         {"task": "embed", "context": {}, "sampling": {}},
         {"prefix": "llm_"},
     ]
-    hashes = [changed(spec, changes).hash() for changes in other]
+    hashes = [with_changes(spec, changes).hash() for changes in other]
     assert len({spec.hash(), *hashes}) == 1 + len(other)
 
 
@@ -303,7 +303,7 @@ def test_settings_by_flag() -> None:
     with pytest.raises(ValueError, match="not KEY=VALUE"):
         parsed_setting("n_ctx")
     with pytest.raises(ValueError, match=r"no table \[contxt\]"):
-        changed(RunSpec(), {"contxt.n_ctx": 1})
+        with_changes(RunSpec(), {"contxt.n_ctx": 1})
 
 
 def test_a_template_is_filled_and_never_read_again() -> None:

@@ -20,11 +20,11 @@ import llamaherd as lh
 import pyarrow as pa
 import pytest
 from llamaherd.calls.journal import file
-from llamaherd.cli.conventions import failed
+from llamaherd.cli.conventions import print_failure
 from llamaherd.tables import outputs
 from llamaherd.tables.execution import do_run
-from llamaherd.tables.inputs import opened
-from llamaherd.tables.outputs import checked_output, locked, replacing
+from llamaherd.tables.inputs import open_input
+from llamaherd.tables.outputs import checked_output, locked_file, replacing
 from llamaherd.tables.spec import RunSpec
 from llamaherd.tables.table import growing
 from llamaherd.tables.whole import read_whole, write_whole
@@ -47,7 +47,7 @@ def _zstd(content: bytes) -> bytes:
 
 
 def _rows(path: str, **more: object) -> list[object]:
-    with opened(RunSpec(input=path, **more)) as source:  # type: ignore[arg-type]
+    with open_input(RunSpec(input=path, **more)) as source:  # type: ignore[arg-type]
         assert source.table.n_rows == sum(len(b.rows) for b in source.table.blocks(7))
         return [row["text"] for b in source.table.blocks(64) for row in b.rows]
 
@@ -164,11 +164,11 @@ def test_standard_input_is_read_by_every_command(
 
 def test_blocks_of_a_stream_grow_and_lose_no_row() -> None:
     Path("a.csv").write_text(CSV)
-    with opened(RunSpec(input="a.csv")) as source:
+    with open_input(RunSpec(input="a.csv")) as source:
         blocks = list(growing(source.table, 48))
     places = [(each.start, len(each.rows)) for each in blocks]
     assert places == [(0, 32), (32, 32), (64, 32), (96, 4)]
-    with opened(RunSpec(input="a.csv")) as source:
+    with open_input(RunSpec(input="a.csv")) as source:
         blocks = list(growing(source.table, 8192))
     assert [len(each.rows) for each in blocks] == [32, 64, 4]
 
@@ -300,7 +300,10 @@ def test_one_run_at_a_time_writes_an_output(
 def test_one_run_at_a_time_writes_a_shard(tmp_path: Path) -> None:
     spec = described(tmp_path, tmp_path / "no.gguf")
     journal = tmp_path / "out.csv.1-of-2.journal"
-    with locked("journal", journal), pytest.raises(ValueError, match=f"{os.getpid()}"):
+    with (
+        locked_file("journal", journal),
+        pytest.raises(ValueError, match=f"{os.getpid()}"),
+    ):
         do_run(spec, shard=(1, 2))
 
 
@@ -309,11 +312,11 @@ def test_where_nothing_can_be_locked_nothing_is(
 ) -> None:
     path = tmp_path / "out.csv"
     monkeypatch.setattr(outputs, "network_type", lambda _: "nfs4")
-    with locked("output", path), locked("output", path):
+    with locked_file("output", path), locked_file("output", path):
         assert not list(tmp_path.iterdir())
     monkeypatch.setattr(outputs, "network_type", file.network_type)
     (tmp_path / "out.csv.lock").symlink_to(tmp_path / "mine.txt")
-    with locked("output", path):
+    with locked_file("output", path):
         assert not (tmp_path / "mine.txt").exists()
 
 
@@ -336,10 +339,12 @@ def test_a_full_disk_is_an_error_of_the_output(tmp_path: Path) -> None:
 def test_a_full_disk_is_reported_with_the_file_and_advice(
     capfd: pytest.CaptureFixture[str],
 ) -> None:
-    assert failed(OSError(errno.ENOSPC, "No space left on device", "out.csv")) == 1
+    assert print_failure(OSError(errno.ENOSPC, "No space left on device", "out.csv")) == 1
     assert capfd.readouterr().err == (
         "llamaherd: 'out.csv' cannot be used: No space left on device; free space and "
         "run the command again\n"
     )
-    assert failed(PermissionError(errno.EACCES, "Permission denied", "out.csv")) == 1
+    assert (
+        print_failure(PermissionError(errno.EACCES, "Permission denied", "out.csv")) == 1
+    )
     assert "free space" not in capfd.readouterr().err

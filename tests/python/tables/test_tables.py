@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from llamaherd.calls.structured.columns import INTEGER, JSON, NUMBER, STRING, VECTOR
 from llamaherd.engine.core.errors import ArgumentError
-from llamaherd.tables.inputs import opened
+from llamaherd.tables.inputs import open_input
 from llamaherd.tables.outputs import TextWriter, writing
 from llamaherd.tables.spec import RunSpec
 from llamaherd.tables.table import Block
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 def read(path: Path, size: int = 2, **options: Any) -> tuple[list[Row], Any]:
     spec = RunSpec(input=str(path), **options)
-    with opened(spec) as source:
+    with open_input(spec) as source:
         blocks = list(source.table.blocks(size))
         assert [block.start for block in blocks] == list(
             range(0, source.table.n_rows, size)
@@ -178,7 +178,7 @@ def test_pandas_reads_its_index_and_types_from_the_output(
     spec = RunSpec(
         input=str(tmp_path / "in.parquet"), output=str(tmp_path / "out.parquet")
     )
-    with opened(spec) as source, writing(spec, source, {"c": STRING}, "{}") as writer:
+    with open_input(spec) as source, writing(spec, source, {"c": STRING}, "{}") as writer:
         for block in source.table.blocks(1):
             writer.write(block, [["x"]])
     out = pd.read_parquet(spec.output)
@@ -212,7 +212,7 @@ def test_the_second_column_of_a_name_has_its_place(tmp_path: Path) -> None:
 
 def test_an_input_that_changes_while_it_is_read(tmp_path: Path) -> None:
     path = made(tmp_path, b"text\na\n")
-    with opened(RunSpec(input=str(path))) as source:
+    with open_input(RunSpec(input=str(path))) as source:
         source.check_unchanged()
         path.write_bytes(b"text\na\nb\n")
         with pytest.raises(ValueError, match="changed while it was read"):
@@ -246,7 +246,7 @@ def write(
     at = {"input": str(folder / "in.csv"), "output": str(folder / name)}
     spec = RunSpec(**at, **words)
     with (
-        opened(spec) as source,
+        open_input(spec) as source,
         writing(spec, source, kinds, '{"run":1}') as writer,
     ):
         for block in source.table.blocks(10):

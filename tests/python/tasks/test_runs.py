@@ -19,7 +19,7 @@ from llamaherd.tables import execution
 from llamaherd.tables.execution import do_run
 from llamaherd.tables.merging import merge_runs
 from llamaherd.tables.spec import RunSpec
-from llamaherd.tables.spec_file import changed, read_spec
+from llamaherd.tables.spec_file import read_spec, with_changes
 from ray_batches import BatchActor
 from served import served
 
@@ -193,7 +193,7 @@ def test_batch_calibration_reads_all_rows(
 def test_what_is_wrong_is_named(changes: dict[str, Any], message: str) -> None:
     spec = spec_of(Path("m.gguf"))
     with pytest.raises(ValueError, match=message):
-        changed(spec, changes)
+        with_changes(spec, changes)
 
 
 def test_a_number_without_room_is_missing_with_its_reason(tiny_path: Tiny) -> None:

@@ -7,7 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Unpack
 
 from llamaherd.calls.api.running import (
-    hosted,
+    host_call,
     none_answered,
     note_slow_file,
     open_context,
@@ -24,7 +24,7 @@ from llamaherd.calls.asks.calibration import (
 )
 from llamaherd.calls.asks.calibration import calibrate_contextual as _contextual
 from llamaherd.calls.asks.keywords import ClassifySettings
-from llamaherd.calls.asks.labels import check_different, checked_labels, classified
+from llamaherd.calls.asks.labels import check_different, checked_labels, classify_results
 from llamaherd.calls.asks.options import ClassifyOptions
 from llamaherd.calls.asks.rendering import Rendered, rendered_prompts
 from llamaherd.calls.asks.scoring import (
@@ -120,7 +120,7 @@ def classify_parallel(
     def nothing(n: int) -> ClassifyResults:
         known = checked_labels(labels)
         plain: Normalize = "sum" if options.normalize == "pmi" else options.normalize
-        return classified(none_answered(n), [NOT_SCORED] * n, known, plain)
+        return classify_results(none_answered(n), [NOT_SCORED] * n, known, plain)
 
     results = run_to_end(
         lambda: prepare_classify(context, prompts, options), progress, prompts, nothing
@@ -162,7 +162,7 @@ def prepare_classify(
         first = next((text for text in texts if isinstance(text, str)), None)
         seen = None if options.chat else first  # the template is on the server
         cause = partial(coverage_cause, seen, chat=False, has_template=True)
-        return hosted(
+        return host_call(
             context,
             call,
             prompts,
@@ -183,13 +183,13 @@ def prepare_classify(
     thinks = isinstance(options.thinking, Thinking)
 
     def convert(results: Results) -> ClassifyResults:
-        labelled = classified(results, rows, known, normalize, thinks=thinks)
+        labelled = classify_results(results, rows, known, normalize, thinks=thinks)
         return _told(labelled, partial(_cause, rendered, model, chat=options.chat))
 
     n, seed = options.n_thoughts, options.seed if options.n_thoughts > 1 else 0
     requests = with_thoughts([row.request for row in rows], n, seed, places)
     call = Call(requests, seed=seed, on_error=options.on_error, n=n)
-    return hosted(
+    return host_call(
         context,
         call,
         prompts,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Literal, TypeVar, Unpack, overload
 
 from llamaherd.calls.api.running import (
-    hosted,
+    host_call,
     none_answered,
     note_slow_file,
     open_context,
@@ -164,7 +164,7 @@ def prepare_generate(
     call = _make_call(context, prompts, options, places)
     note_slow_file(context, len(call.requests))
     tell = _tell(options) if tells_cut else None
-    return hosted(context, call, prompts, options, journal=journal, tell=tell)
+    return host_call(context, call, prompts, options, journal=journal, tell=tell)
 
 
 def _tell(options: GenerateOptions) -> Callable[[Results], None] | None:

@@ -6,14 +6,20 @@ from collections.abc import Callable, Iterator, Sized
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
-from llamaherd.calls.journal.recording import recorded
+from llamaherd.calls.journal.recording import record_call
 from llamaherd.calls.run.context import as_context
 from llamaherd.calls.run.handle import Handle
 from llamaherd.calls.run.host import Elsewhere
 from llamaherd.calls.run.hosted import HostedCall, OwnThread
 from llamaherd.calls.run.job import Interrupts, Job, wait_for_end
 from llamaherd.engine.core.caller import warn_caller
-from llamaherd.engine.core.keeping import begun, forget, interrupted, keep, kept
+from llamaherd.engine.core.keeping import (
+    as_interrupted,
+    begun,
+    forget,
+    keep,
+    kept_results,
+)
 from llamaherd.engine.core.progress import reporter
 from llamaherd.engine.core.results import Result, Results
 from llamaherd.engine.core.stats import Stats
@@ -70,7 +76,7 @@ def run_to_end(
             results = nothing(len(prompts) if isinstance(prompts, Sized) else 0)
         if results is None:
             raise
-        raise interrupted(error, results) from None
+        raise as_interrupted(error, results) from None
     except BaseException as error:
         forget(error, call)
         if results is not None:
@@ -88,7 +94,7 @@ def _finished_results(job: Job[_R] | OwnThread[_R]) -> _R | None:
     try:
         results = job.outcome()
     except Exception as error:  # noqa: BLE001 - see above
-        results = kept(error)
+        results = kept_results(error)
     with suppress(Exception):
         job.warn()
     return results
@@ -186,7 +192,7 @@ def open_context(context: Host | Llama) -> Host:
     return host
 
 
-def hosted(
+def host_call(
     host: Host,
     call: Call,
     prompts: object,
@@ -197,5 +203,5 @@ def hosted(
 ) -> HostedCall[Any]:
     """Return a call on its host, with its journal; an open `journal` is not closed."""
     file = options.journal if journal is None else journal
-    work = call if file is None else recorded(call, host, file)
+    work = call if file is None else record_call(call, host, file)
     return HostedCall(host, work, prompts, **more)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Unpack
 import numpy as np
 
 from llamaherd.calls.api.running import (
-    hosted,
+    host_call,
     none_answered,
     open_context,
     run_to_end,
@@ -28,7 +28,7 @@ from llamaherd.calls.asks.requests import parsing
 from llamaherd.calls.asks.scores import thought_of
 from llamaherd.calls.asks.scoring import NOT_SCORED, scored_prompts, scored_text
 from llamaherd.calls.asks.settings import takes
-from llamaherd.calls.chat.conversations import prompts_or_refusals, refused
+from llamaherd.calls.chat.conversations import prompts_or_refusals, refusal_of
 from llamaherd.calls.run.call import Call
 from llamaherd.engine.core import checks
 from llamaherd.engine.core.argument import Argument
@@ -108,7 +108,7 @@ def prepare_score(
     every = prompts_or_refusals(prompts)
     texts = _checked_continuations(continuations, len(every))
     for i, own_texts in enumerate(texts):
-        bad = (refused(text, "the continuation") for text in own_texts)
+        bad = (refusal_of(text, "the continuation") for text in own_texts)
         every[i] = next(filter(None, bad), every[i])
     rendered = rendered_prompts(model, every, options, is_constrained=True)
     n_ctx = context.options["n_ctx"]
@@ -116,7 +116,7 @@ def prepare_score(
     thinks = isinstance(options.thinking, Thinking)
     call = Call([row.request for row in rows], seed=0, on_error=options.on_error)
     convert = partial(_score_results, prompts=rows, texts=texts, thinks=thinks)
-    return hosted(context, call, prompts, options, convert=convert)
+    return host_call(context, call, prompts, options, convert=convert)
 
 
 def _score_results(
@@ -245,7 +245,7 @@ def _prepare_perplexity(
     ]
     call = Call([row.request for row in rows], seed=0, on_error=options.on_error)
     convert = partial(_perplexities, texts=rows)
-    return hosted(context, call, texts, options, convert=convert, name="texts")
+    return host_call(context, call, texts, options, convert=convert, name="texts")
 
 
 def _perplexities(results: Results, texts: Sequence[ScoredPrompt]) -> PerplexityResults:

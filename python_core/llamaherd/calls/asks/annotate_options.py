@@ -12,7 +12,7 @@ from llamaherd.calls.asks.options import (
     PromptOptions,
 )
 from llamaherd.calls.structured.quoting import checked_evidence
-from llamaherd.engine.core.declaration import Options, declares, inherited, option
+from llamaherd.engine.core.declaration import Options, declares, inherit_option, option
 from llamaherd.engine.core.sampling import DEFAULT_SEED, MAX_TOKENS_OF_SCHEMA
 from llamaherd.engine.core.values import (
     Checked,
@@ -91,20 +91,20 @@ class AnnotateOptions(Options):
         'are about equally frequent: rare labels get too many texts. "contextual" fits '
         "it to prompts without content. See `Calibration`.",
     )
-    normalize: Normalize = inherited(
+    normalize: Normalize = inherit_option(
         ClassifyOptions,
         "normalize",
         flag=None,
         recorded="classify",
         doc="Method for comparing labels of different lengths, see `classify_parallel`.",
     )
-    chat: bool = inherited(
+    chat: bool = inherit_option(
         PromptOptions,
         "chat",
         recorded="always",
         doc="Apply the model's chat template to each prompt.",
     )
-    thinking: ThinkingOption = inherited(
+    thinking: ThinkingOption = inherit_option(
         PromptOptions,
         "thinking",
         doc="Maximum number of tokens of a thought before the answer. True is 1,024; a "
@@ -112,21 +112,21 @@ class AnnotateOptions(Options):
         "coded without a thought; with None, a warning is issued once if the model "
         "would think. Needs `chat`.",
     )
-    n_thoughts: int = inherited(
+    n_thoughts: int = inherit_option(
         ClassifyOptions,
         "n_thoughts",
         doc="Number of thoughts for each text. Probabilities are means over the "
         "thoughts, see `ClassifyOptions`. The option has an effect only with the method "
         '"classify". Needs `thinking`.',
     )
-    variables: Mapping[str, object] | None = inherited(
+    variables: Mapping[str, object] | None = inherit_option(
         PromptOptions,
         "variables",
         doc="Further variables of the chat template, by name. The variables are "
         "recorded, so JSON must be able to represent their values. Needs `chat`.",
     )
-    template: str | None = inherited(PromptOptions, "template", interfaces=_LOCAL)
-    merge_system: bool = inherited(PromptOptions, "merge_system")
+    template: str | None = inherit_option(PromptOptions, "template", interfaces=_LOCAL)
+    merge_system: bool = inherit_option(PromptOptions, "merge_system")
     date: dt.date | str | None = option(
         Unchecked({"type": "string", "format": "date"}, "date"),
         default=None,
@@ -168,7 +168,7 @@ class AnnotateOptions(Options):
         doc="Maximum number of tokens of a part. None uses 2,048, or fewer if the "
         "context has fewer cells. A text that fits is not divided.",
     )
-    journal: bool | str | os.PathLike[str] | None = inherited(
+    journal: bool | str | os.PathLike[str] | None = inherit_option(
         CallOptions,
         "journal",
         interfaces=_LOCAL,
@@ -240,7 +240,7 @@ class AnnotateOptions(Options):
         "first step, see `unsure`. A context, or the path of a model file. `larger` can "
         "be used without `until`.",
     )
-    on_error: OnError = inherited(
+    on_error: OnError = inherit_option(
         CallOptions,
         "on_error",
         interfaces=MANY,
@@ -250,7 +250,7 @@ class AnnotateOptions(Options):
         'finishes only the running texts, "stop" ends at once and raises '
         "`GenerationError`.",
     )
-    seed: int = inherited(
+    seed: int = inherit_option(
         ClassifyOptions,
         "seed",
         recorded="drawn",
@@ -282,6 +282,6 @@ class AnnotateOptions(Options):
         of_call=True,
         doc="Further versions for the record, such as the version of R.",
     )
-    progress: ProgressOption = inherited(
+    progress: ProgressOption = inherit_option(
         CallOptions, "progress", interfaces=MANY, recorded="", of_call=True
     )

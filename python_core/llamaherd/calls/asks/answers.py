@@ -48,7 +48,7 @@ class Answer(NamedTuple):
         return self.failure is AnswerError
 
 
-def checked(request: Request, output: Output) -> Answer:
+def check_answer(request: Request, output: Output) -> Answer:
     """Check an answer against the schema of its request, if any."""
     shape = request.shape
     if shape is None or output.finish in (Finish.CANCELLED, Finish.ERROR):
@@ -90,7 +90,7 @@ def seeded_thought(thought: ThoughtStage | None, seed: int) -> ThoughtStage | No
     return replace(thought, seed=shim.derive_seed(seed, _SEED_OF_THOUGHT))
 
 
-def seeded(request: Request, seed: int) -> Request:
+def with_seed(request: Request, seed: int) -> Request:
     """Return a request with another seed, from which its thought's seed is derived."""
     return replace(request, seed=seed, thought=seeded_thought(request.thought, seed))
 
@@ -105,7 +105,7 @@ def again(request: Request, n_tries: int) -> Request:
     if thought is not None and thought.sampling.is_greedy:
         warm = replace(thought.sampling, temperature=_TEMPERATURE_OF_RETRIES)
         request = replace(request, thought=replace(thought, sampling=warm))
-    return seeded(replace(request, sampling=sampling), seed)
+    return with_seed(replace(request, sampling=sampling), seed)
 
 
 def as_result(

@@ -223,7 +223,7 @@ _OPENING = (
 )
 
 
-def opened(prompt: str) -> str:
+def thought_opening(prompt: str) -> str:
     """Return the marker that opens a thought at the end of a prompt, or ""."""
     end = prompt.rstrip()
     return next((marker for marker in _OPENING if end.endswith(marker)), "")
@@ -244,7 +244,7 @@ def coverage_cause(prompt: object, *, chat: bool, has_template: bool = False) ->
     """Return the likely cause of a low coverage, as a sentence."""
     if not isinstance(prompt, str) or not prompt:
         return "Prompts may end where no label can follow"
-    marker = opened(prompt)
+    marker = thought_opening(prompt)
     if marker:
         return (
             f"Prompts end in {marker!r}, inside a thought: with {setting('chat', True)}, "

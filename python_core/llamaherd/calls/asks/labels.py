@@ -100,7 +100,7 @@ def check_different(
             )
 
 
-def classified(
+def classify_results(
     results: Results,
     prompts: Sequence[ScoredPrompt],
     labels: Labels,

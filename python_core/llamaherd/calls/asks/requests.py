@@ -8,7 +8,7 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, cast
 
-from llamaherd.calls.asks.answers import seeded, seeded_thought
+from llamaherd.calls.asks.answers import seeded_thought, with_seed
 from llamaherd.calls.asks.choices import ChoiceCuts
 from llamaherd.calls.asks.rendering import rendered_prompts
 from llamaherd.calls.asks.settings import asked_of, shape_with
@@ -166,7 +166,7 @@ class _RequestMaker:
 def samples_of(request: Request, n: int) -> list[Request]:
     """Return n samples of a prompt; the first has the seed of a single sample."""
     seeds = (shim.derive_seed(request.seed, j) for j in range(1, n))
-    return [request, *(seeded(request, seed) for seed in seeds)]
+    return [request, *(with_seed(request, seed) for seed in seeds)]
 
 
 def place_of(content: str) -> int:

@@ -357,12 +357,12 @@ def vote(results: Results, key: Key = _stripped_text) -> list[Vote]:
             f"must be a function of a result, not {checks.shown(key)}", argument="key"
         )
     return [
-        counted([key(sample) if sample.is_finished else None for sample in samples])
+        count_votes([key(sample) if sample.is_finished else None for sample in samples])
         for samples in results.samples
     ]
 
 
-def counted(labels: Sequence[Hashable]) -> Vote:
+def count_votes(labels: Sequence[Hashable]) -> Vote:
     """Count the labels of one prompt's samples; None means that a sample has no label."""
     counts = Counter(label for label in labels if label is not None)
     n_votes = counts.total()

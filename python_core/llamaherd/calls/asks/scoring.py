@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, NamedTuple
 
-from llamaherd.calls.asks.answers import seeded
+from llamaherd.calls.asks.answers import with_seed
 from llamaherd.calls.asks.choices import add_path
 from llamaherd.calls.asks.options import ClassifyOptions
 from llamaherd.calls.asks.requests import (
@@ -329,7 +329,7 @@ def with_thoughts(
     return [
         sample
         for place, request in zip(at, requests, strict=True)
-        for sample in samples_of(seeded(request, derive_seed(seed, place)), n)
+        for sample in samples_of(with_seed(request, derive_seed(seed, place)), n)
     ]
 
 

@@ -11,7 +11,7 @@ from inspect import Parameter
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from llamaherd.calls.asks.rendering import quotable_text, with_schemas
-from llamaherd.calls.chat.conversations import prompts_or_refusals, refused
+from llamaherd.calls.chat.conversations import prompts_or_refusals, refusal_of
 from llamaherd.calls.structured.quoting import text_has_quotes
 from llamaherd.calls.structured.shape import Shape, schema_text, shape_of
 from llamaherd.calls.structured.subschemas import costly_rule
@@ -307,7 +307,7 @@ def asked_of(prompts: object, options: GenerateOptions) -> Asked:
             )
     sources = columns.get("quote_from", [])
     for i, source in enumerate(sources):
-        refusal = None if source is None else refused(source, "quote_from")
+        refusal = None if source is None else refusal_of(source, "quote_from")
         if refusal is not None:
             prompt_list[i], sources[i] = refusal, None
     known: dict[tuple[int, ...], Setting] = {}  # usually few distinct objects

@@ -20,9 +20,9 @@ from jinja2.visitor import NodeTransformer
 
 from llamaherd.calls.chat.literal_text import (
     LiteralText,
+    mark_written,
     unescaped_marks,
     with_marks,
-    written,
 )
 from llamaherd.engine.core.request import check_wanted
 
@@ -196,7 +196,7 @@ def counted_filter(name: str, function: Callable[..., Any]) -> Callable[..., Any
         if name == "tojson":
             text = with_marks(value)
         elif name in ("pprint", "string") and not isinstance(value, str):
-            text = written(value)
+            text = mark_written(value)
         result = function(*_injected_argument(function, context), text, *args, **kwargs)
         if isinstance(value, LiteralText):
             result = _parts(value, result)
@@ -276,7 +276,7 @@ def _charge_read(context: Context, value: object) -> object:  # noqa: ARG001
 def _charge_written(context: Context, value: object) -> object:  # noqa: ARG001
     """Charge the budget for a value that the template writes, and mark its texts."""
     BUDGET.get().spend_on(value)
-    return value if type(value) is str else written(value)
+    return value if type(value) is str else mark_written(value)
 
 
 @pass_context

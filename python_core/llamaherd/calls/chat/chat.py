@@ -11,7 +11,7 @@ from llamaherd.calls.chat.conversations import (
     ChatPrompt,
     Refused,
     prompt_or_refused,
-    rendered,
+    render_conversation,
 )
 from llamaherd.calls.chat.messages import checked_messages, user_messages
 from llamaherd.calls.chat.renderer import Renderer, check_size
@@ -129,7 +129,7 @@ def apply_chat_template(
         owner, template=template, variables=variables, date=date, tools=tools
     )
     checked = checked_messages("messages", messages)
-    return rendered(owner, renderer, checked, add_generation_prompt=generates)
+    return render_conversation(owner, renderer, checked, add_generation_prompt=generates)
 
 
 def chat_prompts(

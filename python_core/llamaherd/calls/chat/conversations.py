@@ -56,11 +56,11 @@ def prompts_or_refusals(
     """Return the elements of a list of prompts; a `Refused` for each that must fail."""
     noun = f"the {name.removesuffix('s')}"
     return [
-        refused(item, noun) or item for item in checks.prompt_list(prompts, name, hint)
+        refusal_of(item, noun) or item for item in checks.prompt_list(prompts, name, hint)
     ]
 
 
-def refused(prompt: object, noun: str) -> Refused | None:
+def refusal_of(prompt: object, noun: str) -> Refused | None:
     """Return the refusal of a prompt that is missing or has half of a surrogate pair."""
     if is_missing(prompt):
         return Refused(f"{noun} is missing", "missing")
@@ -112,12 +112,12 @@ def prompt_or_refused(
     with model.using() as handle:
         start = vocabulary.mark_literals(handle, prefill + prefix)
     try:
-        return ChatPrompt(rendered(model, renderer, messages), start)
+        return ChatPrompt(render_conversation(model, renderer, messages), start)
     except ChatTemplateError as error:
         merged = merged_system(messages)
         if merged is not None and not _is_refused(model, renderer, merged):
             if merges:
-                return ChatPrompt(rendered(model, renderer, merged), start)
+                return ChatPrompt(render_conversation(model, renderer, merged), start)
             return Refused(
                 f"{error}: the template takes no system message. Use "
                 f"{name_of('merge_system')} to put its text into the first message of "
@@ -133,13 +133,13 @@ def prompt_or_refused(
 
 def _is_refused(model: Model, renderer: Renderer, messages: Messages) -> bool:
     try:
-        rendered(model, renderer, messages)
+        render_conversation(model, renderer, messages)
     except ChatTemplateError:
         return True
     return False
 
 
-def rendered(
+def render_conversation(
     model: Model,
     renderer: Renderer,
     messages: Messages,

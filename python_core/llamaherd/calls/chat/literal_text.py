@@ -126,7 +126,7 @@ def unescaped_marks(text: str) -> str:
     return _ESCAPED.sub(lambda m: m[1] + (_OPEN if m[2] == "0" else _CLOSE), text)
 
 
-def written(value: object) -> object:
+def mark_written(value: object) -> object:
     """Return the text that a template writes for a value, with marks."""
     if isinstance(value, (dict, list, tuple)):  # these write texts with escapes
         return unescaped_marks(str(with_marks(value)))

@@ -26,7 +26,7 @@ from llamaherd.calls.chat.budget import (
     tojson,
     width,
 )
-from llamaherd.calls.chat.literal_text import LiteralList, as_literal, written
+from llamaherd.calls.chat.literal_text import LiteralList, as_literal, mark_written
 from llamaherd.calls.chat.messages import check_texts
 from llamaherd.engine.core import checks
 from llamaherd.engine.core.errors import ArgumentError, ChatTemplateError
@@ -46,7 +46,7 @@ _LIST_METHODS = frozenset(["append", "extend", "insert", "pop"])
 
 
 @contextmanager
-def counted(budget: Budget) -> Iterator[None]:
+def charging(budget: Budget) -> Iterator[None]:
     """Charge templates rendered in the block to a budget."""
     token = BUDGET.set(budget)
     try:
@@ -115,7 +115,7 @@ class Sandbox(ImmutableSandboxedEnvironment):
             check_bits(bits(left) * (right if isinstance(right, int) else 1))
         elif operator == "%" and isinstance(left, str):
             budget.spend_format(left, right)
-            right = tuple(map(written, right)) if isinstance(right, tuple) else right
+            right = tuple(map(mark_written, right)) if isinstance(right, tuple) else right
         else:
             budget.spend(size(left) + size(right))
         return super().call_binop(context, operator, left, right)
@@ -237,7 +237,7 @@ class Renderer:
 
     def _render_with(self, names: dict[str, object], n_given: int) -> str:
         n_messages = len(cast("list[object]", names["messages"]))
-        with counted(Budget(n_messages, n_given)):
+        with charging(Budget(n_messages, n_given)):
             return self._template.render(names)
 
 

@@ -145,7 +145,9 @@ def _arguments(call: WrittenCall, tools: Tools) -> dict[str, object]:
     value = {} if value is None or value == "" else value
     if not isinstance(value, dict):
         raise UnreadableError("the arguments must be an object")
-    arguments = {key: typed(key, part, parameters) for key, part in value.items()}
+    arguments = {
+        key: typed_argument(key, part, parameters) for key, part in value.items()
+    }
     _check_values(arguments)
     return arguments
 
@@ -227,7 +229,7 @@ def parameters_of(name: str, tools: Sequence[Mapping[str, object]]) -> Subschema
     return None if tools else _ANY
 
 
-def typed(name: str, value: object, owner: Subschema) -> object:
+def typed_argument(name: str, value: object, owner: Subschema) -> object:
     """Return an argument in which untyped texts have their declared types."""
     return _typed_value(name, value, _field(owner, name)) if _is_untyped(value) else value
 

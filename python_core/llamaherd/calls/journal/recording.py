@@ -101,7 +101,7 @@ _REASON: dict[Finish, FinishReason] = {
 }
 
 
-def recorded(
+def record_call(
     call: Call, context: Host, journal: str | os.PathLike[str] | Journal
 ) -> RecordedCall:
     """Return a call that stores its results in a journal; an open journal stays open."""

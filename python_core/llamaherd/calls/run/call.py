@@ -6,7 +6,7 @@ import time
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from llamaherd.calls.asks.answers import again, as_result, checked
+from llamaherd.calls.asks.answers import again, as_result, check_answer
 from llamaherd.calls.run.hosted import GroupEnd, run_steps
 from llamaherd.calls.structured.columns import SchemaLayout
 from llamaherd.engine.core.errors import GenerationError
@@ -49,7 +49,7 @@ def make_stats(
     n_slots = 0 if plan is None else plan.n_seq_max
     n_batches = sum(group.counts.n_batches for group in groups)
     n_clients = sum(group.counts.n_clients for group in groups)
-    actors = added(row for group in groups for row in group.actors)
+    actors = add_up(row for group in groups for row in group.actors)
     n_slots_all = (
         sum(row.n_batches * row.n_slots for row in actors) or n_batches * n_slots
     )
@@ -85,7 +85,7 @@ def make_stats(
     )
 
 
-def added(rows: Iterable[ActorStats]) -> tuple[ActorStats, ...]:
+def add_up(rows: Iterable[ActorStats]) -> tuple[ActorStats, ...]:
     """Add up the rows of each actor; return one row per actor, ordered by actor."""
     by_actor: dict[int, ActorStats] = {}
     for row in rows:
@@ -258,7 +258,7 @@ class Call:
     def _take_known(self, known: Mapping[int, Output]) -> int:
         """Store known outputs; return the number of answered prompts, with copies."""
         for i, output in known.items():
-            answer = checked(self._requests[i], output)
+            answer = check_answer(self._requests[i], output)
             if i not in self._copy_of and answer.output is output:
                 self._recalled.add(i)
                 self._parsed[i] = answer.value
@@ -307,7 +307,7 @@ class Call:
         i = self._open[i]
         before = self._stats.get(i)
         self._stats[i] = stats if before is None else before + stats
-        answer = checked(self._requests[i], output)
+        answer = check_answer(self._requests[i], output)
         if answer.is_wrong and self._n_tries.get(i, 0) < self._retries:
             self._n_tries[i] = self._n_tries.get(i, 0) + 1
             self._wrong.append(i)

@@ -10,7 +10,7 @@ from threading import Condition
 from time import monotonic
 from typing import TYPE_CHECKING
 
-from llamaherd.calls.asks.answers import as_result, checked
+from llamaherd.calls.asks.answers import as_result, check_answer
 from llamaherd.engine.core.errors import PromptError
 from llamaherd.engine.core.outcome import (
     Finish,
@@ -253,7 +253,7 @@ class Handle(ProcessBound):
 
     def on_output(self, _i: int, output: Output, stats: RequestStats) -> None:
         """Store the output of the request."""
-        answer = checked(self._request, output)
+        answer = check_answer(self._request, output)
         result = as_result(0, self._request, answer.output, stats, parsed=answer.value)
         if answer.output.finish is Finish.ERROR:
             kind = PromptError if output.is_rejected else answer.failure

@@ -12,7 +12,7 @@ from threading import Event, Lock
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 from llamaherd.engine.core.errors import GenerationError
-from llamaherd.engine.core.keeping import keep_made, keeping, kept
+from llamaherd.engine.core.keeping import keep_made, keeping, kept_results
 from llamaherd.engine.core.progress import say
 from llamaherd.engine.core.table import index_of, set_index
 
@@ -172,7 +172,7 @@ class HostedCall(Generic[_T]):
         try:
             results: _T = yield from self._converting_steps()
         except BaseException as error:
-            set_index(kept(error), self._index)
+            set_index(kept_results(error), self._index)
             raise
         set_index(results, self._index)
         if os.environ.get("NEWRLLAMA_DEBUG", "0") not in ("", "0"):
@@ -191,7 +191,7 @@ class HostedCall(Generic[_T]):
             i, why = next(failed)
             raise type(error)(f"{self._name}[{i}] failed: {why}", results) from None
         except Exception as error:
-            partial = kept(error)
+            partial = kept_results(error)
             if partial is not None:
                 keep_made(error, lambda: convert(partial))
             raise

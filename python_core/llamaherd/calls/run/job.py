@@ -16,7 +16,7 @@ from threading import Event, current_thread, main_thread
 from typing import TYPE_CHECKING, Any, Generic, Protocol, Self, TypeVar
 
 from llamaherd.engine.core.errors import JournalWarning
-from llamaherd.engine.core.keeping import keep_made, keeping, kept
+from llamaherd.engine.core.keeping import keep_made, keeping, kept_results
 from llamaherd.engine.core.process import ProcessBound
 from llamaherd.engine.core.progress import JobProgress
 from llamaherd.engine.loop.threads import (
@@ -315,7 +315,7 @@ class Job(ProcessBound, Generic[_R]):
 
     def keep(self) -> None:
         """Lets `results` return the results that the error of the job has, if any."""
-        results = None if self._error is None else kept(self._error)
+        results = None if self._error is None else kept_results(self._error)
         if results is not None:
             self._results, self._error = results, None
 

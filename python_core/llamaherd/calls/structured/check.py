@@ -24,7 +24,7 @@ from llamaherd.calls.structured.patterns import (
     is_quick,
     pattern_checker,
 )
-from llamaherd.calls.structured.subschemas import referred, subschemas
+from llamaherd.calls.structured.subschemas import subschemas, target_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -188,7 +188,7 @@ def _check_references(root: object) -> None:
         return
     for subschema in every:
         reference = subschema.get("$ref")
-        if isinstance(reference, str) and referred(reference, root) is None:
+        if isinstance(reference, str) and target_of(reference, root) is None:
             raise SchemaError(
                 f"refers to {json_text(reference)}, which it does not contain "
                 "(references are not fetched)",
@@ -214,13 +214,13 @@ def violation(text: str, value: object) -> str:
     except TooMuchWorkError as reason:
         return str(reason)
     except Exception as reason:  # noqa: BLE001 - whatever a hostile schema brings about
-        return f"it cannot be checked: {cut(reason)}"
+        return f"it cannot be checked: {shorten_reason(reason)}"
     if error is None:
         return ""
-    return f"{error.json_path}: {cut(reason_of(error))}"
+    return f"{error.json_path}: {shorten_reason(reason_of(error))}"
 
 
-def cut(reason: object) -> str:
+def shorten_reason(reason: object) -> str:
     """Shorten a reason that is too long."""
     text = str(reason)
     return text if len(text) <= _MAX_SHOWN else f"{text[:_MAX_SHOWN]}..."
@@ -241,7 +241,7 @@ def _validator(text: str) -> Validator:
         kind.check_schema(schema, format_checker=pattern_checker())
     except NoSchemaError as error:
         raise SchemaError(
-            f"is not valid at {error.json_path}: {cut(reason_of(error))}",
+            f"is not valid at {error.json_path}: {shorten_reason(reason_of(error))}",
             argument="schema",
             place=tuple(error.absolute_path),
             form="{whole} {problem}",

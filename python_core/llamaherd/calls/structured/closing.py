@@ -11,12 +11,12 @@ import json
 from functools import lru_cache
 from typing import Any, NamedTuple
 
-from llamaherd.calls.structured.enforce import Enforced, SchemaError, enforced
+from llamaherd.calls.structured.enforce import Enforced, SchemaError, enforceable_part
 from llamaherd.calls.structured.subschemas import (
     list_at,
-    referred,
     standalone,
     subschemas,
+    target_of,
     token,
 )
 
@@ -68,16 +68,18 @@ _ALONE = _Around(_NONE, is_open=False)
 def enforced_closed(text: str) -> Enforced:
     """Return the part of a schema with closed objects that masks can enforce."""
     schema = json.loads(text)
-    narrow = closed(schema)
+    narrow = close_objects(schema)
     if narrow == schema:
-        return enforced(text)
+        return enforceable_part(text)
     try:
-        return enforced(json.dumps(narrow, ensure_ascii=False, separators=(",", ":")))
+        return enforceable_part(
+            json.dumps(narrow, ensure_ascii=False, separators=(",", ":"))
+        )
     except SchemaError:  # the reason is about the schema as given
-        return enforced(text)
+        return enforceable_part(text)
 
 
-def closed(schema: object) -> object:
+def close_objects(schema: object) -> object:
     """Return a schema whose objects have no other fields than those that it names.
 
     The parts of `allOf`, and a schema beside `$ref`, `anyOf` or `oneOf`, name the fields
@@ -190,7 +192,7 @@ class _Closer:
     def _put_target(self, copy: dict[str, Any], inner: dict[int, _Around]) -> None:
         """Replace a reference by a copy of its target, if it names fields."""
         place = copy["$ref"]
-        target = referred(place, self._root)
+        target = target_of(place, self._root)
         is_naming = isinstance(target, dict) and any(
             map(self._is_naming, self._parts(target))
         )
@@ -217,7 +219,7 @@ class _Closer:
             if self._n_left < 0:
                 raise _TooManyError
             by_id[id(part)] = part
-            waiting += [referred(part.get("$ref"), self._root), *list_at(part, "allOf")]
+            waiting += [target_of(part.get("$ref"), self._root), *list_at(part, "allOf")]
         return list(by_id.values())
 
     def _is_naming(self, part: dict[str, Any]) -> bool:

@@ -9,7 +9,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
 from llamaherd.calls.structured.quoting import quote_rule
-from llamaherd.calls.structured.subschemas import Reader, Subschema, resolved
+from llamaherd.calls.structured.subschemas import Reader, Subschema, resolve
 from llamaherd.engine.core import checks
 
 if TYPE_CHECKING:
@@ -205,7 +205,7 @@ def columns_of(schema: str) -> dict[str, Column]:
 def has_others(schema: str) -> bool:
     """Returns whether answers may have fields that `columns_of` does not return."""
     root = json.loads(schema)
-    target = resolved(root, root)
+    target = resolve(root, root)
     if not isinstance(target, dict) or "patternProperties" in target:
         return True
     return target.get("additionalProperties") is not False or not columns_of(schema)

@@ -78,7 +78,7 @@ class Enforced(NamedTuple):
 
 
 @lru_cache(maxsize=_MAX_SCHEMAS)
-def enforced(text: str) -> Enforced:
+def enforceable_part(text: str) -> Enforced:
     """Return the largest part of a JSON Schema that masks can enforce."""
     schema = json.loads(text)
     if not isinstance(schema, dict):

@@ -188,7 +188,7 @@ class Quotable:
 
     def lark(self, name: str) -> list[str]:
         """Return rules of a Lark grammar; the rule `name` is a quote as JSON."""
-        chunks = [written(self.text[a:b]) for a, b in pairwise(self._bounds)]
+        chunks = [escaped_text(self.text[a:b]) for a, b in pairwise(self._bounds)]
         content = json.dumps({"substring_chunks": chunks}, ensure_ascii=False)
         return [
             f'{name}: "\\"" {name}_TEXT "\\""',
@@ -260,7 +260,7 @@ class Quotable:
         return starts, ends, list(zip(n_before, [*within, 0], strict=True))
 
 
-def written(text: str) -> str:
+def escaped_text(text: str) -> str:
     """Return a text with the escapes of JSON, without quotation marks."""
     return json.dumps(text, ensure_ascii=False)[1:-1]
 
@@ -270,7 +270,7 @@ def _any(chars: Iterable[str]) -> str:
     plain: list[str] = []
     escaped: list[str] = []
     for char in sorted(chars):
-        codes = [f"\\x{{{ord(piece):x}}}" for piece in written(char)]
+        codes = [f"\\x{{{ord(piece):x}}}" for piece in escaped_text(char)]
         (plain if len(codes) == 1 else escaped).append("".join(codes))
     classes = [*escaped, *([f"[{''.join(plain)}]"] if plain else [])]
     return f"({'|'.join(classes)})"
@@ -285,7 +285,7 @@ def quote_of(text: str, span: Span) -> Quoted:
     return Quoted(quote=text[span.start : span.end], start=span.start, end=span.end)
 
 
-def shifted(value: Any, offset: int) -> Any:  # JSON
+def shift_positions(value: Any, offset: int) -> Any:  # JSON
     """Add an offset to the positions in an answer about a part of a text."""
 
     def moved(quote: Quoted) -> Quoted:

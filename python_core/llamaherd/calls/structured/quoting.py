@@ -23,7 +23,7 @@ from llamaherd.calls.structured.subschemas import (
     OF_ONE,
     inner_schemas,
     list_at,
-    resolved,
+    resolve,
     subschemas,
 )
 from llamaherd.engine.core import checks
@@ -112,7 +112,7 @@ def has_quotes(schema: object, root: object = None) -> bool:
     seen: set[int] = set()
     waiting = [schema]
     while waiting:
-        part = resolved(waiting.pop(), root)
+        part = resolve(waiting.pop(), root)
         if not isinstance(part, dict) or id(part) in seen:
             continue
         seen.add(id(part))
@@ -149,7 +149,7 @@ def grammar_of(root: Mapping[str, Any], text: str) -> str:
     return "\n".join(["%llguidance {}", f"start: {start}", *grammar.rules])
 
 
-def located(root: Mapping[str, Any], value: object, text: str) -> Any:
+def locate_quotes(root: Mapping[str, Any], value: object, text: str) -> Any:
     """Return an answer in which each quote is an object with quote, start and end.
 
     A repeated quote gets the position of its next occurrence in the text, if any.
@@ -167,23 +167,23 @@ def located(root: Mapping[str, Any], value: object, text: str) -> Any:
         last[quote] = span.start
         return quote_of(text, span)
 
-    return mapped(root, value, place)
+    return map_quotes(root, value, place)
 
 
-def mapped(
+def map_quotes(
     root: Mapping[str, Any], value: object, change: Callable[[Any, QuoteRule], Any]
 ) -> Any:  # JSON
     """Return an answer with each quote replaced by `change(quote, rule)`."""
 
     def walk(schema: object, part: Any) -> Any:  # JSON
-        schema = resolved(schema, root)
+        schema = resolve(schema, root)
         if not isinstance(schema, dict) or part is None:
             return part
         rule = quote_rule(schema)
         if rule is not None:
             return change(part, rule)
         for subschema in list_at(schema, "anyOf"):
-            if has_quotes(subschema, root) and _fits(resolved(subschema, root), part):
+            if has_quotes(subschema, root) and _fits(resolve(subschema, root), part):
                 return walk(subschema, part)
         if isinstance(part, dict) and isinstance(schema.get("properties"), dict):
             named = schema["properties"]
@@ -228,7 +228,7 @@ class _Grammar:
     def read(self, schema: Any, depth: int) -> str | None:  # JSON
         """Return the name of a schema's rule; None if no answer can follow the schema."""
         whole = schema
-        schema = resolved(schema, self.root)
+        schema = resolve(schema, self.root)
         if depth > _MOST_DEEP:
             raise _quote_error("a schema with quotes must not contain itself")
         if not has_quotes(schema, self.root):

@@ -8,14 +8,14 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, get_origin
 
-from llamaherd.calls.structured.check import check_schema, cut, violation
+from llamaherd.calls.structured.check import check_schema, shorten_reason, violation
 from llamaherd.calls.structured.closing import enforced_closed
-from llamaherd.calls.structured.enforce import enforced
+from llamaherd.calls.structured.enforce import enforceable_part
 from llamaherd.calls.structured.quoting import (
     check_quotes,
     grammar_of,
     has_quotes,
-    located,
+    locate_quotes,
 )
 from llamaherd.calls.structured.subschemas import subschemas
 from llamaherd.engine.core import checks
@@ -146,16 +146,18 @@ class Shape:
         if problem:
             raise ValueError(f"the answer does not follow the schema: {problem}")
         if self.source is not None:
-            value = located(json.loads(self.text), value, self.source)
+            value = locate_quotes(json.loads(self.text), value, self.source)
             answer = json.dumps(value, ensure_ascii=False)
         if self.make is None:
             return value
         try:
             return self.make(answer)
         except ValueError as error:
-            raise ValueError(f"the answer cannot be converted: {cut(error)}") from None
+            raise ValueError(
+                f"the answer cannot be converted: {shorten_reason(error)}"
+            ) from None
         except Exception as error:  # noqa: BLE001 - a validator is the caller's code
-            reason = cut(f"{type(error).__name__}: {error}")
+            reason = shorten_reason(f"{type(error).__name__}: {error}")
             raise ValueError(f"the answer cannot be converted: {reason}") from None
 
 
@@ -168,7 +170,7 @@ def shape_of(source: object, *, closes: bool = False) -> Shape:
         check_schema(text, keywords)
         return Shape(text, grammar_of(root, _SOME_TEXT), keywords, make, has_quotes=True)
     # First, because this rejects large schemas at once.
-    part = enforced_closed(text) if closes else enforced(text)
+    part = enforced_closed(text) if closes else enforceable_part(text)
     check_schema(text, part.unenforced)
     return Shape(text, part.text, part.unenforced, make)
 

@@ -40,7 +40,7 @@ def subschemas(schema: object) -> list[dict[str, Any]]:
         if not isinstance(current, dict) or id(current) in by_id:
             continue
         by_id[id(current)] = current
-        waiting += [referred(current.get("$ref"), schema), *inner_schemas(current)]
+        waiting += [target_of(current.get("$ref"), schema), *inner_schemas(current)]
     return list(by_id.values())
 
 
@@ -57,7 +57,7 @@ def inner_schemas(schema: dict[str, Any]) -> list[Any]:
     return schemas
 
 
-def referred(reference: object, root: object) -> Any:  # JSON
+def target_of(reference: object, root: object) -> Any:  # JSON
     """Return the target of a reference within a schema; None if it is missing."""
     if not isinstance(reference, str) or not (reference + "/").startswith("#/"):
         return None
@@ -73,12 +73,12 @@ def referred(reference: object, root: object) -> Any:  # JSON
     return target
 
 
-def resolved(schema: object, root: object) -> Any:  # JSON
+def resolve(schema: object, root: object) -> Any:  # JSON
     """Return a schema, or the target of its reference; None if the target is missing."""
     for _ in range(_MOST_REFERENCES):
         if not isinstance(schema, dict) or "$ref" not in schema:
             return schema
-        schema = referred(schema["$ref"], root)
+        schema = target_of(schema["$ref"], root)
     return None
 
 
@@ -98,7 +98,7 @@ class Subschema(NamedTuple):
         if reference in self.references:
             return self.at(None)
         return Subschema(
-            referred(reference, self.root), self.root, self.references | {reference}
+            target_of(reference, self.root), self.root, self.references | {reference}
         )
 
     def at(self, schema: object) -> Subschema:
@@ -239,7 +239,7 @@ def _cost(schema: object, root: object, known: dict[int, float], depth: int) -> 
         cost *= _cost(part, root, known, depth + 1)
     for key in ("anyOf", "oneOf"):
         cost *= largest(list_at(schema, key))
-    cost *= _cost(referred(schema.get("$ref"), root), root, known, depth + 1)
+    cost *= _cost(target_of(schema.get("$ref"), root), root, known, depth + 1)
     others = schema.keys() - {"$defs", "definitions", "allOf", "anyOf", "oneOf"}
     cost *= largest(inner_schemas({key: schema[key] for key in others}))
     known[id(schema)] = cost

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from llamaherd.calls.asks.scores import joined_thoughts, thought_of
-from llamaherd.calls.run.call import added
-from llamaherd.calls.structured.quotable import Quoted, shifted
+from llamaherd.calls.run.call import add_up
+from llamaherd.calls.structured.quotable import Quoted, shift_positions
 from llamaherd.coding.annotation.spans import SPANS
 from llamaherd.coding.annotation.texts import is_blank
 from llamaherd.engine.core.errors import CANCELLED, ArgumentError, Failure
@@ -179,7 +179,10 @@ def _of_texts(results: Results, codebook: Codebook, offsets: Sequence[int]) -> A
         ]
         parsed = list(results.parsed)
         if any(offsets):
-            parsed = [shifted(a, start) for a, start in zip(parsed, offsets, strict=True)]
+            parsed = [
+                shift_positions(a, start)
+                for a, start in zip(parsed, offsets, strict=True)
+            ]
         return Answers(errors=unread, values=list(map(codebook.kind.read, parsed)))
     texts = [None if text is None else text.strip() for text in results.texts]
     for i, whole in enumerate(results.complete):
@@ -322,7 +325,7 @@ def sum_of_stats(parts: Sequence[Stats]) -> Stats:
             continue
         values = [getattr(part, field.name) for part in parts]
         totals[field.name] = max(values) if field.name in _GREATEST else sum(values)
-    totals["actors"] = added(row for part in parts for row in part.actors)
+    totals["actors"] = add_up(row for part in parts for row in part.actors)
     n_batches = max(1, totals["n_batches"])
     weighted = sum(part.mean_batch_occupancy * part.n_batches for part in parts)
     totals["mean_batch_occupancy"] = weighted / n_batches

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from llamaherd.calls.journal.journal import Journal
 from llamaherd.calls.run.job import Job
 from llamaherd.engine.core.errors import GenerationError
-from llamaherd.engine.core.keeping import kept
+from llamaherd.engine.core.keeping import kept_results
 from llamaherd.engine.core.stats import Progress
 
 if TYPE_CHECKING:
@@ -166,7 +166,7 @@ class CallSequence:
             self.fail(str(error))
             results = error.results
         except Exception as error:
-            results = kept(error)
+            results = kept_results(error)
             if results is None:
                 raise
             self.fail(str(error) or type(error).__name__)

@@ -40,7 +40,7 @@ from llamaherd.coding.annotation.spans import SPANS
 from llamaherd.coding.annotation.steps import (
     MODEL,
     UNSURE,
-    drawn,
+    draw_positions,
     kept_labels,
     record_of_steps,
     unsure_of,
@@ -79,7 +79,7 @@ class Coding(CallSequence):
         self._models = models
         self._unique, self._rows = unique_texts(work.texts)
         n, settings = len(self._unique), work.settings
-        self._sample = drawn(n, settings.until, settings.seed)
+        self._sample = draw_positions(n, settings.until, settings.seed)
         self._first = self._model_step(MODEL, context, self._sample)
         self._steps: list[Step] = []  # those that have begun
         self._head: HeadStep | None = None

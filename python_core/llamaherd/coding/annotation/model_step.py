@@ -15,7 +15,7 @@ from llamaherd.calls.asks.options import ClassifyOptions, GenerateOptions, Promp
 from llamaherd.calls.asks.rendering import notice_thinking
 from llamaherd.calls.asks.requests import place_of
 from llamaherd.calls.run.host import Elsewhere
-from llamaherd.calls.structured.quotable import Quoted, QuoteRule, shifted
+from llamaherd.calls.structured.quotable import Quoted, QuoteRule, shift_positions
 from llamaherd.calls.structured.quoting import KEYWORD, text_has_quotes
 from llamaherd.coding.annotation.answers import (
     BLANK,
@@ -188,7 +188,7 @@ class ModelStep(Step):
     ) -> None:
         for (i, part), result in zip(parts.items(), results, strict=True):
             if isinstance(result.parsed, Quoted):
-                quotes[i] = shifted(result.parsed, part.start)
+                quotes[i] = shift_positions(result.parsed, part.start)
             elif result.error is not None and not is_cancelled(result.error):
                 self.unquoted.append(result.error)
 

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import psutil
 
-from llamaherd.calls.asks.calibration import coverage_cause, low_coverage, opened
+from llamaherd.calls.asks.calibration import coverage_cause, low_coverage, thought_opening
 from llamaherd.calls.run.host import Elsewhere
 from llamaherd.coding.annotation.prompts import PromptPreview, prompt_preview
 from llamaherd.coding.sentences import Notes
@@ -234,7 +234,7 @@ def notes_of(  # noqa: PLR0917 - two callers, in this order
         notes.append(note("same_label", n=n, n_known=len(known), label=label))
     low = "" if coverage is None else low_coverage(coverage)
     if low:
-        marker = opened(prompt)
+        marker = thought_opening(prompt)
         cause = f". {coverage_cause(prompt, chat=True)}" if marker else ""
         notes.append(f"{low}{cause}")
     return [

@@ -70,7 +70,7 @@ class Step(ABC):
         self.is_begun = True
 
 
-def drawn(n: int, until: int | None, seed: int) -> Ints:
+def draw_positions(n: int, until: int | None, seed: int) -> Ints:
     """Return the positions of the texts that the model labels first."""
     if until is None or until >= n:
         return np.arange(n)

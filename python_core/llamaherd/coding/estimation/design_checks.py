@@ -15,7 +15,7 @@ from llamaherd.coding.codes import text_of
 from llamaherd.coding.estimation.notes import note
 from llamaherd.coding.estimation.outcomes import value_numbers
 from llamaherd.coding.gold.sample import GoldSample
-from llamaherd.coding.sentences import named
+from llamaherd.coding.sentences import quoted_name
 from llamaherd.coding.statistics.sampling import (
     LabelCheck,
     coders_like_model,
@@ -207,5 +207,7 @@ def _warn_of_unknown(texts: Population, codes: Sequence[Any]) -> None:
     ]
     counts = Counter(part for part in parts if part not in known)
     if counts:
-        first = ", ".join(f"{named(code)} ({n})" for code, n in counts.most_common(5))
+        first = ", ".join(
+            f"{quoted_name(code)} ({n})" for code, n in counts.most_common(5)
+        )
         warn_caller(note("unknown_labels", codes=first, n_more=len(counts) - 5))

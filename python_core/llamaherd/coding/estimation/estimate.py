@@ -15,7 +15,7 @@ from llamaherd.coding.estimation import formulas
 from llamaherd.coding.estimation.design_checks import cluster_hint, label_check_of
 from llamaherd.coding.estimation.estimates import METHODS, Estimates, Method, Width
 from llamaherd.coding.estimation.fitting import fit_regression
-from llamaherd.coding.estimation.formulas import Matrices, averaged, columns_in
+from llamaherd.coding.estimation.formulas import Matrices, average_matrices, columns_in
 from llamaherd.coding.estimation.inputs import Inputs, agreement_line, with_outcome
 from llamaherd.coding.estimation.means import fit_outcomes
 from llamaherd.coding.estimation.notes import note, wider_than_codes
@@ -24,7 +24,7 @@ from llamaherd.coding.estimation.predictions import comparable_predictions, pred
 from llamaherd.coding.gold.population import by_columns
 from llamaherd.coding.statistics.intervals import LEVEL, bonferroni
 from llamaherd.engine.core import checks
-from llamaherd.engine.core.caller import one_warning, removed
+from llamaherd.engine.core.caller import one_warning, removed_arguments
 from llamaherd.engine.core.errors import ArgumentError
 from llamaherd.engine.core.phrases import part_of
 from llamaherd.engine.core.words import setting
@@ -189,7 +189,7 @@ def check_model(formula: object, *, by: object, model: object) -> None:
         )
 
 
-@removed(
+@removed_arguments(
     consensus=REMOVED,
     n_imputations=REMOVED,
     quantile="outcome 'median' estimates the median, the only quantile",
@@ -402,7 +402,9 @@ def estimate_of_matrices(
         simultaneous=options["simultaneous"],
         columns=options["used"],
     ).regression(
-        inputs, predicted, lambda kinds: averaged(plain, kinds, inputs.kept, by_name)
+        inputs,
+        predicted,
+        lambda kinds: average_matrices(plain, kinds, inputs.kept, by_name),
     )
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from llamaherd.coding.annotation.record import plain
-from llamaherd.coding.sentences import shortened
+from llamaherd.coding.sentences import shorten_names
 from llamaherd.coding.statistics.intervals import level_of, student_quantile
 from llamaherd.engine.core import checks
 from llamaherd.engine.core.phrases import (
@@ -62,7 +62,7 @@ class Width:
         return cls(predictions=predictions, method=method, width=width)
 
 
-def described(widths: Sequence[Width]) -> str:
+def describe_widths(widths: Sequence[Width]) -> str:
     """Return the widths as a sentence; "" if there are none."""
     parts = []
     for method in ("dsl", "ppi"):
@@ -286,7 +286,7 @@ class Estimates:
             lines.append(f"labels of the coded texts: {self.label_check}")
         rows = [row for method in self.methods for row in self.by(method)[:MOST_ROWS]]
         whats = list(dict.fromkeys(map(self._what, rows)))
-        names = dict(zip(whats, shortened(whats, _MOST_NAME), strict=True))
+        names = dict(zip(whats, shorten_names(whats, _MOST_NAME), strict=True))
         width = max(map(len, names.values()), default=0)
         columns = f"estimate  std. error  {percent(self.level)} interval"
         head_of_rows = f"  {'':{width}}  {columns}"
@@ -303,7 +303,7 @@ class Estimates:
             )
         worths = self._worths() if "gold" in self.methods else []
         lines += ["", *worths] if worths else []
-        lines += ["", described(self.widths)] if self.widths else []
+        lines += ["", describe_widths(self.widths)] if self.widths else []
         lines += ["", *printed_notes(self.notes)] if self.notes else []
         return "\n".join(lines)
 

@@ -323,7 +323,9 @@ def fit_regression(kind: Kind, matrices: Matrices, settings: FitSettings) -> Fit
     if kind == "ols" and not all(np.isnan(row.estimate) for row in fits.rows):
         fits.notes += notes.high_leverage(problem)
         n_codes = (problem.x != 0).sum(axis=0)
-        fits.notes += notes.skewed(outcome, terms, n_codes, needed, of="coefficients")
+        fits.notes += notes.note_on_skew(
+            outcome, terms, n_codes, needed, of="coefficients"
+        )
     return fits.checked()
 
 

@@ -106,7 +106,7 @@ def matrices(
     position_of[rows] = np.arange(len(rows))
     used, coded = position_of[kept], position_of[kept[gold.rows]]
     columns = used_columns(texts.frame, names, rows, used)
-    columns[label], again = recoded(texts, rows, coded, gold)
+    columns[label], again = recode_labels(texts, rows, coded, gold)
     mixed = columns.assign(**{label: again})
     known = frames.names(texts.frame)
     by_labels, by_codes = _evaluate_formula(formula, columns, mixed, known)
@@ -142,10 +142,10 @@ def matrices(
         )
         return _numbers(of_name.rhs)[used][:, has_values], _numbers(of_name.lhs)[used, 0]
 
-    return averaged(plain, predicted, kept, by_name)
+    return average_matrices(plain, predicted, kept, by_name)
 
 
-def averaged(
+def average_matrices(
     plain: Matrices,
     predicted: Sequence[Predicted],
     kept: Ints,
@@ -363,7 +363,9 @@ def is_numeric(texts: Population) -> bool:
     return bool(present) and all(isinstance(v, (Real, np.bool_)) for v in present)
 
 
-def recoded(texts: Population, rows: Ints, coded: Ints, gold: Codes) -> Any:  # of pandas
+def recode_labels(
+    texts: Population, rows: Ints, coded: Ints, gold: Codes
+) -> Any:  # of pandas
     """Return labels of rows, and a copy in which codes replace labels of coded texts."""
     import pandas as pd  # formulaic has it
 

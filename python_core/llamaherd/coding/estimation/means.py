@@ -85,7 +85,7 @@ def fit_means(
             needed[method] = fits.add(
                 outcome, method, problem, quantities, settings, ends
             )
-        fits.notes += notes.skewed(outcome, names, n_codes, needed)
+        fits.notes += notes.note_on_skew(outcome, names, n_codes, needed)
     fits.notes += notes.outside_limits(fits.rows, limits)
     return fits.checked()
 

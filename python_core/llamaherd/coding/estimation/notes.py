@@ -244,7 +244,7 @@ def first_of(texts: Iterable[str]) -> str:
     return with_commas(texts, _LISTED)
 
 
-def skewed(
+def note_on_skew(
     outcome: str,
     names: Sequence[str],
     n_codes: Floats,

@@ -24,7 +24,7 @@ from llamaherd.coding.codes import text_of
 from llamaherd.coding.estimation.notes import note
 from llamaherd.coding.estimation.outcomes import value_numbers
 from llamaherd.coding.gold.joins import RAW
-from llamaherd.coding.sentences import named
+from llamaherd.coding.sentences import quoted_name
 from llamaherd.coding.statistics.accuracy import accuracy_of
 from llamaherd.coding.statistics.calibration import brier_score, calibration_error
 from llamaherd.engine.core import checks
@@ -243,7 +243,7 @@ def probability_columns(data: Input, probs: Mapping[str, str] | None) -> dict[st
     if len(columns) < 2:
         raise ArgumentError(
             f"must have a column p_<label> with the probability of each label, as "
-            f"{call('annotate')} gives; there are {frames.listed(data)}",
+            f"{call('annotate')} gives; there are {frames.list_columns(data)}",
             argument="coded",
             code="no_probabilities",
         )
@@ -353,7 +353,7 @@ def used_labels(
                     code="too_few_codes",
                 )
     used = np.array(sorted(counts), dtype=np.int64)
-    never = [named(name) for j, name in enumerate(names) if j not in counts]
+    never = [quoted_name(name) for j, name in enumerate(names) if j not in counts]
     return used, [note("labels_without_codes", labels=", ".join(never))] if never else []
 
 

@@ -61,7 +61,7 @@ def csv_bytes(
     writer = csv.writer(
         out, delimiter=delimiter, quoting=csv.QUOTE_ALL, lineterminator="\r\n"
     )
-    writer.writerows([map(escaped, row) for row in rows] if spreadsheet else rows)
+    writer.writerows([map(escape_cell, row) for row in rows] if spreadsheet else rows)
     return out.getvalue().encode("utf-8-sig" if bom else "utf-8")
 
 
@@ -107,7 +107,7 @@ def without_notes(columns: Sequence[str]) -> list[str]:
     return [name for name in columns if name not in notes]
 
 
-def escaped(cell: str) -> str:
+def escape_cell(cell: str) -> str:
     """Escape a cell so that no spreadsheet executes it; `unescaped` undoes it.
 
     An apostrophe is put before a cell that starts like a formula, and before a cell that
@@ -118,7 +118,7 @@ def escaped(cell: str) -> str:
     return cell
 
 
-def unescaped(cell: str) -> str:
+def unescape_cell(cell: str) -> str:
     """Remove the escape that `escaped` added."""
     if cell[:1] == "'" and cell[1:].startswith(_ESCAPED):
         return cell[1:]
@@ -200,7 +200,7 @@ class CodeReader:
     def _read_one(self, cell: str) -> tuple[str | None, str]:
         written = (text_of(cell) or "").strip()
         if written not in self._exact:
-            written = unescaped(written)
+            written = unescape_cell(written)
         if written in self._exact or (not is_nothing(written) and not self._exact):
             return written, ""
         if form_of(written) in self._by_form:

@@ -295,7 +295,8 @@ def _places(cells: Sequence[str], ids: Sequence[str]) -> list[int | None]:
     if None not in places:
         return places
     return [
-        at.get(forms.unescaped(cell), i) for cell, i in zip(cells, places, strict=True)
+        at.get(forms.unescape_cell(cell), i)
+        for cell, i in zip(cells, places, strict=True)
     ]
 
 
@@ -322,7 +323,7 @@ def _without_empty_ends(
 
 def _header(cells: Sequence[str]) -> list[str]:
     """Return column names, with variant spellings of known names normalized."""
-    names = [forms.unescaped(cell.strip()) for cell in cells]
+    names = [forms.unescape_cell(cell.strip()) for cell in cells]
     known = {name: name.casefold() for name in names if name.casefold() in ("id", "text")}
     return [name if known.get(name) in names else known.get(name, name) for name in names]
 
@@ -347,7 +348,7 @@ def _changed_cells(cells: Mapping[str, str], sample: GoldSample, i: int) -> list
     """Return messages about cells of a text that differ from the sample."""
     problems = []
     text, label, prob = sample.texts[i], sample.labels[i], float(sample.probs[i])
-    readings = {name: (cell, forms.unescaped(cell)) for name, cell in cells.items()}
+    readings = {name: (cell, forms.unescape_cell(cell)) for name, cell in cells.items()}
     if text is not None and not any(
         forms.same_text(reading, text) for reading in readings.get("text", (text,))
     ):

@@ -126,7 +126,7 @@ def bounded_probs(sizes: Floats, n: int, floor: float, most: float) -> Floats:
             argument="prob",
             code="probability_0",
         )
-    probs = sampling.bounded(parts, n, most)
+    probs = sampling.bounded_shares(parts, n, most)
     return np.asarray(np.minimum(probs * (n / probs.sum()), 1.0))
 
 

@@ -13,7 +13,7 @@ from llamaherd.coding.pairs.design import ComparedPair
 from llamaherd.coding.sentences import Notes, number
 from llamaherd.coding.statistics.intervals import Measure, student_quantile
 from llamaherd.engine.core.phrases import percent, percents, printed_notes, rounded
-from llamaherd.engine.core.plain import from_stored, stored
+from llamaherd.engine.core.plain import from_stored, stored_json
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -160,7 +160,7 @@ class PairComparison:
 
     def to_json(self) -> str:
         """Return the comparison as JSON text, which `from_json` reads."""
-        return stored("pairs", self)
+        return stored_json("pairs", self)
 
     @classmethod
     def from_json(cls, text: str) -> PairComparison:

@@ -266,7 +266,7 @@ def _right_end(plot: Plot, panel: float, size: float) -> float | None:
     return (1.02 * max(ends) or 1.0) if ends else None
 
 
-def described(plot: Plot, width: float, height: float) -> dict[str, Any]:
+def describe_plot(plot: Plot, width: float, height: float) -> dict[str, Any]:
     """Return a description as plain data, with texts that fit a size in inches."""
     fitted = fit(plot, width, height)
     return {

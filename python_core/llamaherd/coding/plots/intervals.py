@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from llamaherd.coding.estimation.estimates import group_name
 from llamaherd.coding.plots.description import interval, number
-from llamaherd.coding.plots.rows import Value, different, panels_plot, rows_plot
+from llamaherd.coding.plots.rows import Value, distinct, panels_plot, rows_plot
 from llamaherd.coding.selection.measures import LABEL_MEASURES as PAIRED
 from llamaherd.coding.selection.measures import TITLES
 from llamaherd.coding.statistics.agreement import COEFFICIENTS
@@ -46,7 +46,7 @@ def estimates_plot(fields: Fields) -> Plot:
 
 def variants_plot(fields: Fields) -> Plot:
     """Show estimates under several variants; `fields` is an `estimates_dict`."""
-    names = different(row["variant"] for row in fields["rows"])
+    names = distinct(row["variant"] for row in fields["rows"])
     series = [str(row["variant"]) for row in fields["rows"]]
     return _side_by_side(fields, series, n_variants=len(names))
 

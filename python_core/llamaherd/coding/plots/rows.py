@@ -61,10 +61,10 @@ def rows_plot(
 
     `kinds` are the series of all plots of this kind, which have the same colours in each.
     """
-    names = different(value.row for value in values)
+    names = distinct(value.row for value in values)
     rows = names[:_MOST]
     values = [value for value in values if value.row in rows]
-    series = different(value.series for value in values) or [""]
+    series = distinct(value.series for value in values) or [""]
     low, high = _range(values, is_share=is_share)
     marks: list[Mark] = [_ranges(rows, values, len(series))] if has_ranges else []
     if low < 0 < high:
@@ -92,11 +92,11 @@ def panels_plot(
     n_columns: int = 1,
 ) -> Plot:
     """Return values in panels with an axis each, because their units differ."""
-    names = different(value.panel for value in values)
+    names = distinct(value.panel for value in values)
     panels = names[:_MOST]
     values = [value for value in values if value.panel in panels]
-    rows = different(value.row for value in values)
-    series = different(value.series for value in values)
+    rows = distinct(value.row for value in values)
+    series = distinct(value.series for value in values)
     lines = [
         Line(x=[0.0, 0.0], y=[len(rows) - 0.4, -0.6], panel=panel) for panel in from_zero
     ]
@@ -118,7 +118,7 @@ def _series(names: Sequence[str], kinds: Sequence[str]) -> Series:
     return Series(names=names, kinds=numbers)
 
 
-def different(names: Iterable[str]) -> list[str]:
+def distinct(names: Iterable[str]) -> list[str]:
     """Return the different names, in the order in which they occur."""
     return list(dict.fromkeys(names))
 

@@ -18,7 +18,7 @@ from llamaherd.coding.annotation.codebook import Codebook
 from llamaherd.coding.annotation.codebook_file import sources_of
 from llamaherd.coding.references import REFERENCES, Reference
 from llamaherd.coding.reports import prose
-from llamaherd.coding.reports.prose import cite, measured, phrase, short_hash
+from llamaherd.coding.reports.prose import cite, format_measure, phrase, short_hash
 from llamaherd.coding.reports.report_data import estimates_in, sha256_of_text
 from llamaherd.coding.selection.measures import TITLES
 from llamaherd.coding.statistics.agreement import COEFFICIENTS
@@ -111,12 +111,12 @@ def _facts(facts: Mapping[str, Any]) -> dict[str, Any]:
         "calibration": validation.get("calibration"),
         "rarest": min(scores, key=lambda score: score["n_gold"], default=None),
         "agreements_of_people": [
-            f"{COEFFICIENTS[coefficient['name']].title} {measured(coefficient)}"
+            f"{COEFFICIENTS[coefficient['name']].title} {format_measure(coefficient)}"
             for coefficient in validation.get("coder_agreement") or ()
             if coefficient["value"] is not None
         ],
         "agreements_of_model": [
-            f"{COEFFICIENTS[coefficient['name']].title} {measured(coefficient)}"
+            f"{COEFFICIENTS[coefficient['name']].title} {format_measure(coefficient)}"
             for coefficient in validation.get("model_agreement", ())
             if coefficient["value"] is not None and coefficient["name"] != "percent"
         ],

@@ -260,7 +260,7 @@ def visible(value: object) -> object:
     )
 
 
-def cut(value: object) -> str:
+def shorten_value(value: object) -> str:
     """Return the first `LONGEST` characters of a value, and the number of all."""
     if isinstance(value, Markup):
         return value
@@ -334,7 +334,7 @@ _PAGES.globals |= REPORT_WORDS | {
 }
 _PAGES.filters |= FILTERS
 _PAGES.filters |= {
-    "cut": cut,
+    "cut": shorten_value,
     "dash": lambda value: _DASH if value is None else value,
     "key_name": _key_name,
     "sentence": as_sentence,

@@ -28,7 +28,7 @@ def cite(used: list[str], *keys: str) -> str:
     return f"({'; '.join(works)})"
 
 
-def measured(measure: Mapping[str, Any], level: float | None = None) -> str:
+def format_measure(measure: Mapping[str, Any], level: float | None = None) -> str:
     """Format a measure with its interval, and with the confidence level if given."""
     name = "" if level is None else f"{percent(level)} interval "
     return with_interval(measure, form=f"({name}{{}} to {{}})", missing=MISSING)
@@ -101,7 +101,7 @@ REPORT_WORDS = WORDS | {
     "date_of": date_of,
     "design_text": design_text,
     "designs": DESIGNS,
-    "measured": measured,
+    "measured": format_measure,
     "number": partial(number, missing=MISSING),
     "references": REFERENCES,
     "short_hash": short_hash,

@@ -26,7 +26,7 @@ from llamaherd.coding.reports.report_data import (
 )
 from llamaherd.coding.reports.reproduce_context import context_of, later_steps
 from llamaherd.engine.core import checks
-from llamaherd.engine.core.errors import ArgumentError, is_cancelled, stored
+from llamaherd.engine.core.errors import ArgumentError, is_cancelled, stored_error
 from llamaherd.engine.core.keeping import keeping
 from llamaherd.engine.core.phrases import count_of, first_rows
 from llamaherd.engine.core.words import number_of, setting
@@ -104,7 +104,8 @@ class Reproduction:
         rows = [
             (i, index)
             for i, index in enumerate(contents["data"]["rows"])
-            if index is not None and not is_cancelled(stored(errors.get(str(index))))
+            if index is not None
+            and not is_cancelled(stored_error(errors.get(str(index))))
         ]
         pairs = [(i, recorded["values"][index], labels[i]) for i, index in rows]
         same_label = np.array([then == now for _, then, now in pairs], dtype=bool)

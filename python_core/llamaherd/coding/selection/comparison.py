@@ -24,7 +24,7 @@ from llamaherd.coding.statistics.intervals import Measure
 from llamaherd.engine.core.errors import ArgumentError
 from llamaherd.engine.core.files import write_whole
 from llamaherd.engine.core.phrases import count_of, decimals, first_rows, limits, percent
-from llamaherd.engine.core.plain import DAMAGED, from_stored, stored
+from llamaherd.engine.core.plain import DAMAGED, from_stored, stored_json
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -277,7 +277,7 @@ class CodebookComparison:
 
     def to_json(self) -> str:
         """Return the comparison as JSON text, which `from_json` reads."""
-        return stored("comparison", self)
+        return stored_json("comparison", self)
 
     @classmethod
     def from_json(cls, text: str) -> CodebookComparison:

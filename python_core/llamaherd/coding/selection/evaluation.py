@@ -36,7 +36,7 @@ from llamaherd.engine.core.caller import warn_notes
 from llamaherd.engine.core.errors import ArgumentError, ArgumentTypeError
 from llamaherd.engine.core.keeping import keeping
 from llamaherd.engine.core.phrases import with_commas
-from llamaherd.engine.core.plain import from_stored, stored
+from llamaherd.engine.core.plain import from_stored, stored_json
 from llamaherd.engine.core.words import call, name_of
 
 if TYPE_CHECKING:
@@ -124,7 +124,7 @@ class CodebookChoice:
 
     def to_json(self) -> str:
         """Return the choice as JSON text, which `from_json` reads."""
-        return stored("choice", self, indent=1)
+        return stored_json("choice", self, indent=1)
 
     @classmethod
     def from_json(cls, text: str) -> CodebookChoice:

@@ -12,7 +12,7 @@ import numpy as np
 from llamaherd.coding.annotation.answer_types import JOINED
 from llamaherd.coding.annotation.record import plain
 from llamaherd.coding.estimation.estimates import TITLES
-from llamaherd.coding.sentences import range_of, shortened, table
+from llamaherd.coding.sentences import range_of, shorten_names, table
 from llamaherd.coding.statistics.many_coders import krippendorff_alpha
 from llamaherd.coding.statistics.ratings import CodesByCoder
 from llamaherd.engine.core.phrases import (
@@ -201,7 +201,7 @@ class Robustness:
         return fields
 
     def __str__(self) -> str:
-        names = shortened(self.names[:_MOST_LABELS], _LABEL_WIDTH)
+        names = shorten_names(self.names[:_MOST_LABELS], _LABEL_WIDTH)
         head, *rows = table(
             [
                 ["", "flips", *names],

@@ -89,7 +89,7 @@ def join_outside(parts: Sequence[Outside | None]) -> Outside | None:
     )
 
 
-def centred(
+def centre_terms(
     terms: Floats, left: Floats, strata: Ints, outside: Outside | None
 ) -> tuple[Floats, Floats]:
     """Return terms of codes minus their means in the strata of a draw, float64[n, q].
@@ -120,7 +120,7 @@ def hajek(
     where the means are weighted by 1 - pi_i. For equal pi_i, and times n_h / (n_h - 1),
     this is exactly the variance of a stratified sample.
     """
-    away, others = centred(terms, left, strata, outside)
+    away, others = centre_terms(terms, left, strata, outside)
     return np.asarray((away * left[:, None]).T @ away + others.T @ others)
 
 
@@ -307,7 +307,7 @@ def naive(problem: Problem) -> Estimated:
     return Estimated(theta=theta, covariance=sandwich(bread, meat))
 
 
-def rectified(problem: Problem, lam: float | Floats) -> Estimated:
+def rectified_estimate(problem: Problem, lam: float | Floats) -> Estimated:
     """Estimate with a given lam; one for each group as in `tuned_means`, float64[p].
 
     1 is DSL, from all labels, corrected by the codes; 0 uses the codes alone.

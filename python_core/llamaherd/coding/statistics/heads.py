@@ -172,13 +172,13 @@ def best_head(
             best = (float(losses[at]), PENALTIES[at], scales)
     assert best is not None  # noqa: S101 - there is at least one
     _, penalty, scales = best
-    coefficients = fitted(
+    coefficients = fit_heads(
         x * scales, codes, weights[None], np.array([penalty]), n_labels=n_labels
     )
     return Head(coefficients=coefficients[0], scales=scales, penalty=penalty)
 
 
-def fitted(
+def fit_heads(
     x: Floats,
     codes: Ints | Floats,
     weights: Floats,
@@ -232,7 +232,7 @@ def _losses(
     n_folds = int(inner.max()) + 1
     held: Flags = inner == np.arange(n_folds)[:, None]
     parts = np.repeat(np.where(held, 0.0, weights), len(PENALTIES), axis=0)
-    coefficients = fitted(
+    coefficients = fit_heads(
         x, codes, parts, np.tile(PENALTIES, n_folds), n_labels=n_labels, tolerance=_ROUGH
     )
     probs = softmax(np.hstack([np.ones((len(x), 1)), x]) @ coefficients)
@@ -342,7 +342,7 @@ def text_head(vectors: Floats, probs: Floats, rng: np.random.Generator) -> TextH
     folds = deal_folds(range(n), labels.tolist(), N_FOLDS, rng)
     parts = np.where(folds == np.arange(N_FOLDS)[:, None], 0.0, 1.0)
     penalties = np.full(N_FOLDS, head.penalty)
-    coefficients = fitted(x, probs, parts, penalties, n_labels=k)
+    coefficients = fit_heads(x, probs, parts, penalties, n_labels=k)
     fold_heads = [
         Head(coefficients=matrix, scales=head.scales, penalty=head.penalty)
         for matrix in coefficients

@@ -57,7 +57,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from llamaherd.coding.statistics.dsl import bread_at, centred
+from llamaherd.coding.statistics.dsl import bread_at, centre_terms
 from llamaherd.coding.statistics.intervals import ENOUGH, kish_n
 from llamaherd.coding.statistics.regression import means, scores
 from llamaherd.coding.statistics.uncertainty import (
@@ -121,7 +121,7 @@ class Influences:
         drawn, left = change * scale[:, None], left[:, None]
         if problem.strata is not None:
             strata, outside = problem.strata, problem.outside
-            drawn, _ = centred(drawn, left[:, 0], strata, outside)
+            drawn, _ = centre_terms(drawn, left[:, 0], strata, outside)
         third = (left * (2 * left - 1) * drawn**3).sum(axis=0)
         squares = left * drawn**2
         if problem.target == "texts":

@@ -33,7 +33,7 @@ from llamaherd.coding.statistics.dsl import (
     Problem,
     bread_at,
     meat_at,
-    rectified,
+    rectified_estimate,
     solution_at,
 )
 from llamaherd.coding.statistics.influences import Influences
@@ -76,7 +76,7 @@ def tuned_means(problem: Problem) -> Estimated:
     best = -slope / (2 * np.where(square > 0, square, 1.0))
     ends = (full < none).astype(np.float64)
     lam = np.where(square > 0, np.clip(best, 0, 1), ends)
-    estimated = rectified(problem, lam)
+    estimated = rectified_estimate(problem, lam)
     one = float(lam[0]) if len(lam) == 1 else float("nan")
     return replace(estimated, lam=one, lams=np.asarray(lam))
 
@@ -110,7 +110,7 @@ def simple_means(problem: Problem) -> tuple[Problem, Estimated]:
         outside=None,
     )
     scaled = lams / np.where(is_known, 1.0, 1 - shares)
-    estimated = rectified(by_group, scaled)
+    estimated = rectified_estimate(by_group, scaled)
     lam = float(lams[0]) if len(lams) == 1 else float("nan")
     return by_group, replace(estimated, lam=lam, lams=scaled)
 
@@ -124,7 +124,7 @@ def by_codes(
             simple_means(problem) if is_plain else (problem, tuned_means(problem))
         )
     else:
-        estimated = rectified(problem, 1.0 if method == "dsl" else 0.0)
+        estimated = rectified_estimate(problem, 1.0 if method == "dsl" else 0.0)
     lam = estimated.lam if estimated.lams is None else estimated.lams
     return estimated, Influences.of(problem, lam, estimated.theta, ways)
 

@@ -31,7 +31,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from llamaherd.coding.sentences import shortened
+from llamaherd.coding.sentences import shorten_names
 from llamaherd.engine.core import checks
 from llamaherd.engine.core.argument import Argument
 from llamaherd.engine.core.errors import ArgumentError
@@ -169,7 +169,7 @@ def inclusion_probs(sizes: Floats, n: int, floor: float) -> Floats:
             argument="n",
             code="out_of_range",
         )
-    return bounded(shares, n, 1.0)
+    return bounded_shares(shares, n, 1.0)
 
 
 def shares_of(sizes: Floats, floor: float, argument: str) -> Floats:
@@ -183,7 +183,7 @@ def shares_of(sizes: Floats, floor: float, argument: str) -> Floats:
     return np.asarray(floor * even + (1 - floor) * (sizes / total if total > 0 else even))
 
 
-def bounded(shares: Floats, n: int, most: float) -> Floats:
+def bounded_shares(shares: Floats, n: int, most: float) -> Floats:
     """Return n times the shares, at most `most`; those below it are scaled up."""
     full, probs = np.zeros(len(shares), dtype=bool), n * shares
     while (probs[~full] > most).any():
@@ -320,7 +320,7 @@ class LabelCheck:
 
     def __str__(self) -> str:
         """Return the counts and the p-value as text."""
-        names = shortened([label or "none" for label in self.labels], 40)
+        names = shorten_names([label or "none" for label in self.labels], 40)
         rows = zip(names, self.n_coded, self.expected, strict=True)
         parts = [f"{name}: {n} coded, {e:.1f} expected" for name, n, e in rows]
         p = f"p = {decimals(self.p_value, 4)}" if self.p_value >= 1e-4 else "p < 0.0001"

@@ -21,7 +21,7 @@ import numpy as np
 
 from llamaherd.coding.gold.sample import GoldSample
 from llamaherd.engine.core import checks
-from llamaherd.engine.core.caller import removed
+from llamaherd.engine.core.caller import removed_arguments
 from llamaherd.engine.core.errors import ArgumentError, ArgumentTypeError
 from llamaherd.engine.core.phrases import count_of, first_rows, percents, verb
 
@@ -90,7 +90,7 @@ class DawidSkene:
     __repr__ = __str__
 
 
-@removed(one_coin="each coder has a matrix of error rates")
+@removed_arguments(one_coin="each coder has a matrix of error rates")
 def dawid_skene(gold: GoldSample) -> DawidSkene:
     """Estimate which label is right where coders disagree, and how often each coder errs.
 

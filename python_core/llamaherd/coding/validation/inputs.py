@@ -70,7 +70,7 @@ def label_column_of(coded: Input, gold: Input, label: str | None) -> str | None:
             return str(name)
     raise ArgumentError(
         f"must be the name of the column that has the labels; there are "
-        f"{frames.listed(coded)}",
+        f"{frames.list_columns(coded)}",
         argument="label",
     )
 

@@ -6,7 +6,7 @@ import math
 import textwrap
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from llamaherd.coding.sentences import number, shortened, table, with_interval
+from llamaherd.coding.sentences import number, shorten_names, table, with_interval
 from llamaherd.coding.statistics.accuracy import TITLES as ACCURACIES
 from llamaherd.coding.statistics.agreement import COEFFICIENTS
 from llamaherd.coding.statistics.number_agreement import NUMBERS
@@ -138,7 +138,7 @@ def page_of(validation: Validation, name: str = "Validation", first: int = 0) ->
         ],
         table(
             [
-                [shortened([row.title], _TITLE)[0], values[row[:3]]]
+                [shorten_names([row.title], _TITLE)[0], values[row[:3]]]
                 for row in rows
                 if row.title and row.part in _SUMMARY
             ],
@@ -250,7 +250,7 @@ def _confusion(validation: Validation) -> list[str]:
     ]
     longest = min(max(*map(len, names), _LEAST_LABEL), _WIDTH)
     for room in range(longest, _LEAST_LABEL - 1, -1):
-        short = shortened(names, room)
+        short = shorten_names(names, room)
         rows = [["model \\ people", *short]]
         rows += [[name, *row] for name, row in zip(short, counts, strict=True)]
         lines = table(rows)
@@ -273,7 +273,7 @@ def _wrong(validation: Validation, first_row: int) -> list[str]:
         [
             str(text.row + first_row),
             number(text.prob),
-            ", people: ".join(shortened([str(text.label), str(text.truth)], _WRONG)),
+            ", people: ".join(shorten_names([str(text.label), str(text.truth)], _WRONG)),
             "" if text.text is None else " ".join(str(text.text).split()),
         ]
         for text in wrong
@@ -293,7 +293,7 @@ def _fit_table(rows: Sequence[Sequence[str]]) -> list[str]:
     if over <= 0:
         return lines
     head, *others = rows
-    names = shortened([row[0] for row in others], max(wide - over, _LEAST_LABEL))
+    names = shorten_names([row[0] for row in others], max(wide - over, _LEAST_LABEL))
     cut = [[name, *row[1:]] for name, row in zip(names, others, strict=True)]
     return table([head, *cut])
 

@@ -210,7 +210,7 @@ def _wide(
     if missing:
         raise ArgumentError(
             f"is missing required column(s): {', '.join(missing)}; there are "
-            f"{frames.listed(annotations)}",
+            f"{frames.list_columns(annotations)}",
             argument="annotations",
             code="missing",
         )

@@ -44,7 +44,7 @@ from llamaherd.coding.validation.inputs import (
 from llamaherd.coding.validation.notes import warnings_of
 from llamaherd.coding.validation.validation import Validation, Wrong
 from llamaherd.engine.core import checks
-from llamaherd.engine.core.caller import removed
+from llamaherd.engine.core.caller import removed_arguments
 from llamaherd.engine.core.errors import ArgumentError
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ if TYPE_CHECKING:
     from llamaherd.engine.core.arrays import Flags, Floats
 
 
-@removed(consensus=REMOVED, n_imputations=REMOVED)
+@removed_arguments(consensus=REMOVED, n_imputations=REMOVED)
 def validate(
     coded: Any,
     gold: Any = None,

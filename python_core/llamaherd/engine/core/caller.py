@@ -107,7 +107,7 @@ _Given = ParamSpec("_Given")
 _Result = TypeVar("_Result")
 
 
-def removed(
+def removed_arguments(
     **instead: str,
 ) -> Callable[[Callable[_Given, _Result]], Callable[_Given, _Result]]:
     """Return a decorator of functions that lost arguments."""

@@ -119,7 +119,7 @@ def option(
     return field(default=default, metadata=known)
 
 
-def inherited(options: type[Options], name: str, **changes: Any) -> Any:
+def inherit_option(options: type[Options], name: str, **changes: Any) -> Any:
     """Declare an option as another class does, with changes and its own interfaces."""
     declared = options.declared[name]
     same = {fact: getattr(declared, fact) for fact in ("kind", "default", "doc", "key")}

@@ -50,7 +50,7 @@ class Failure(str):
 CANCELLED = Failure("not computed: the call ended before", "cancelled")
 
 
-def stored(error: str | None) -> str | None:
+def stored_error(error: str | None) -> str | None:
     """Return the text that tables and reports store; that of CANCELLED never changes."""
     return CANCELLED if error == CANCELLED else error
 

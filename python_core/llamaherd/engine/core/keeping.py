@@ -30,7 +30,7 @@ def keep(error: BaseException, results: object, *, converted: bool = False) -> N
             Otherwise these are results of a call inside of this call, or an attribute of
             the caller's own exception, and become its attribute `inner_results`.
     """
-    before = kept(error)
+    before = kept_results(error)
     if before is not None and not converted:
         vars(error)["inner_results"] = before
     vars(error).update(results=results, _kept=next(_next))
@@ -40,7 +40,7 @@ def keep(error: BaseException, results: object, *, converted: bool = False) -> N
             error.add_note(note)  # shown below the traceback
 
 
-def kept(error: BaseException) -> Any:
+def kept_results(error: BaseException) -> Any:
     """Return the results in an exception; None if there are none."""
     return vars(error).get("results")
 
@@ -57,9 +57,9 @@ def forget(error: BaseException, call: int) -> None:
             vars(error).pop(name, None)
 
 
-def interrupted(error: KeyboardInterrupt, results: object) -> Interrupted:
+def as_interrupted(error: KeyboardInterrupt, results: object) -> Interrupted:
     """Return the exception of a call that Ctrl-C ended."""
-    interruption, inner = Interrupted(results), kept(error)
+    interruption, inner = Interrupted(results), kept_results(error)
     if inner is not None:
         vars(interruption)["inner_results"] = inner
     return interruption
@@ -72,12 +72,12 @@ def keep_made(
     try:
         results = make()
     except Exception as other:  # noqa: BLE001 - `error` is raised, and is more important
-        results = kept(other)
+        results = kept_results(other)
     if results is not None:
         keep(error, results, converted=converted)
 
 
-def copied(error: BaseException) -> BaseException:
+def copy_error(error: BaseException) -> BaseException:
     """Return a copy of an exception; each call keeps its own results in its copy."""
     duplicate = error
     for make in (copy, _named_interrupt):
@@ -103,7 +103,7 @@ def keeping(results: object) -> Iterator[None]:
         yield
     except KeyboardInterrupt as error:
         forget(error, call)
-        raise interrupted(error, results) from None
+        raise as_interrupted(error, results) from None
     except BaseException as error:
         forget(error, call)
         keep(error, results)

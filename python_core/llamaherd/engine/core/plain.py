@@ -178,7 +178,7 @@ _T = TypeVar("_T")
 _FORMAT = 1  # version of the format of stored results
 
 
-def stored(kind: str, result: DataclassInstance, indent: int | None = None) -> str:
+def stored_json(kind: str, result: DataclassInstance, indent: int | None = None) -> str:
     """Return a result as JSON text, which `from_stored` reads."""
     content = {f"llamaherd_{kind}": _FORMAT, **asdict(result)}
     return json.dumps(content, ensure_ascii=False, indent=indent)

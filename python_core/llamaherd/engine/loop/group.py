@@ -9,7 +9,7 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Protocol
 
 from llamaherd.engine.core.errors import Failure, code_of
-from llamaherd.engine.core.keeping import copied
+from llamaherd.engine.core.keeping import copy_error
 from llamaherd.engine.core.outcome import NO_COST, Counts, Finish, Output
 from llamaherd.engine.core.request import too_long
 from llamaherd.engine.core.stats import RequestStats
@@ -206,4 +206,4 @@ class Group:
         """End the group, see `Listener`. The listener gets a copy of the error."""
         self.is_over = True
         listener, self.listener = self.listener, _Nobody()
-        listener.on_end(None if error is None else copied(error))
+        listener.on_end(None if error is None else copy_error(error))

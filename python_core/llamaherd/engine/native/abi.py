@@ -73,7 +73,7 @@ def compiled_for(folder: Path) -> frozenset[str]:
 
 def check_installation(version: str, header_sha256: Mapping[str, str]) -> None:
     """Compare the installed llama-cpp-python with the version used in the build."""
-    if skipped():
+    if checks_disabled():
         return
     try:
         installed = distribution("llama-cpp-python")
@@ -96,7 +96,7 @@ def check_installation(version: str, header_sha256: Mapping[str, str]) -> None:
 
 def check_shim(loaded: int, compiled: int) -> None:
     """Compare the C library of the package with the extension module that calls it."""
-    if loaded != compiled and not skipped():
+    if loaded != compiled and not checks_disabled():
         raise AbiMismatchError(
             f"the loaded libllamaherd has version {loaded} of its C interface, but "
             f"llamaherd was compiled for version {compiled}: they come from different "
@@ -106,7 +106,7 @@ def check_shim(loaded: int, compiled: int) -> None:
 
 def check_library(loaded_commit: str, built_commit: str, default_n_batch: int) -> None:
     """Compare the loaded library with the headers; 2048 shows the struct's layout."""
-    if skipped():
+    if checks_disabled():
         return
     if not loaded_commit.startswith(built_commit):
         raise AbiMismatchError(
@@ -120,7 +120,7 @@ def check_library(loaded_commit: str, built_commit: str, default_n_batch: int) -
         )
 
 
-def skipped() -> bool:
+def checks_disabled() -> bool:
     """Whether the user disabled the checks."""
     return os.environ.get(_SKIP_VARIABLE) == "1"
 

@@ -6,7 +6,14 @@ from array import array
 from itertools import accumulate
 from typing import TYPE_CHECKING, Literal
 
-from llamaherd.engine.native.shim import check, created, ffi, lib, owned, sized
+from llamaherd.engine.native.shim import (
+    check,
+    create_object,
+    ffi,
+    keep_alive,
+    lib,
+    new_struct,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -41,15 +48,15 @@ class NativeEmbedder:
         n_seq_max: int,
         n_threads: int,
     ) -> None:
-        params = sized("lh_embedder_params")
+        params = new_struct("lh_embedder_params")
         params.pooling = POOLING[pooling]
         params.normalize = normalize
         params.n_batch = n_batch
         params.n_ctx = n_ctx
         params.n_seq_max = n_seq_max
         params.n_threads = n_threads
-        native = created("lh_embedder", lib.lh_embedder_new, model, params)
-        self._embedder = owned(self, "lh_embedder", native, model)
+        native = create_object("lh_embedder", lib.lh_embedder_new, model, params)
+        self._embedder = keep_alive(self, "lh_embedder", native, model)
         self._error = ffi.new("lh_error *")
         self._n_embd = n_embd
         self.is_whole = True

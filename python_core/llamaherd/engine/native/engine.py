@@ -27,13 +27,13 @@ from llamaherd.engine.native.request import (
 )
 from llamaherd.engine.native.shim import (
     check,
-    created,
-    decoded,
+    create_object,
+    decode_text,
     ffi,
     free_early,
+    keep_alive,
     lib,
-    owned,
-    sized,
+    new_struct,
 )
 
 if TYPE_CHECKING:
@@ -81,10 +81,12 @@ class NativeEngine:
 
     def __init__(self, model: CData, params: EngineParams) -> None:
         self._params = params
-        native = created("lh_engine", lib.lh_engine_new, model, _native_params(params))
+        native = create_object(
+            "lh_engine", lib.lh_engine_new, model, _native_params(params)
+        )
         # This lock protects `abort`, `wake` and `close`, which any thread may call.
         self._lock = RLock()
-        self._engine = owned(self, "lh_engine", native, model)
+        self._engine = keep_alive(self, "lh_engine", native, model)
         self._error = ffi.new("lh_error *")
         self._settings: dict[SamplingParams, tuple[CData, list[CData]]] = {}
         self._info = ffi.new("lh_engine_info *")
@@ -127,7 +129,7 @@ class NativeEngine:
         may_draft: bool = False,
         is_watched: bool = False,
     ) -> None:
-        native = sized("lh_request")
+        native = new_struct("lh_request")
         native.id = id_
         tokens = ffi.from_buffer("int32_t[]", request.tokens)
         native.tokens = tokens
@@ -178,7 +180,7 @@ class NativeEngine:
         max_steps: int = 0,
         max_time_ms: int = 0,
     ) -> RunOutcome:
-        params = sized("lh_run_params")
+        params = new_struct("lh_run_params")
         chosen = ffi.NULL if ids is None else ffi.new("int64_t[]", list(ids))
         params.ids = chosen
         params.n_ids = 0 if ids is None else len(ids)
@@ -197,7 +199,7 @@ class NativeEngine:
             n_steps=result.n_steps,
             n_active=result.n_active,
             decode_code=result.decode_code,
-            message=decoded(message),
+            message=decode_text(message),
         )
 
     def pause(self, id_: int) -> int:
@@ -354,13 +356,13 @@ _STATUS = {
 
 
 def _message(info: CData) -> str:
-    text = decoded(ffi.string(info.message))
+    text = decode_text(ffi.string(info.message))
     is_constraint = info.code == lib.LH_SAMPLER_ERROR
     return Failure(text, "constraint") if is_constraint else text
 
 
 def _native_params(params: EngineParams) -> CData:
-    native = sized("lh_engine_params")
+    native = new_struct("lh_engine_params")
     for field in fields(EngineParams):
         setattr(native, field.name, getattr(params, field.name))
     return native

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from llamaherd.engine.core.errors import AbiMismatchError
 from llamaherd.engine.core.request import check_wanted
-from llamaherd.engine.native.shim import check, ffi, lib, sized
+from llamaherd.engine.native.shim import check, ffi, lib, new_struct
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -77,7 +77,7 @@ def load() -> str:
             f"{_OLD_VARIABLE}=1 if no stranger writes your constraints"
         )
     module = ctypes.CDLL(_lib.__file__)
-    functions = sized("lh_llguidance")
+    functions = new_struct("lh_llguidance")
     for name in _FUNCTIONS:
         try:
             function = getattr(module, f"llg_{name}")

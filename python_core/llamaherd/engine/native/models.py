@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Protocol
 from llamaherd.engine.core.errors import ModelLoadError
 from llamaherd.engine.native.shim import (
     check,
-    created,
-    decoded,
+    create_object,
+    decode_text,
     ffi,
+    keep_alive,
     lib,
-    owned,
-    sized,
+    new_struct,
     text_or_none,
 )
 
@@ -123,7 +123,7 @@ def model_load(
     adapters, _kept = _native_adapters(loras)
     params.adapters = adapters
     try:
-        return created("lh_model", lib.lh_model_load, path, params)
+        return create_object("lh_model", lib.lh_model_load, path, params)
     except ModelLoadError as problem:
         if _is_other(path):
             raise ModelLoadError(f"{problem}; {_GGUF_HINT}") from None
@@ -135,7 +135,7 @@ def vocabulary_load(path: bytes) -> CData:
     params = ffi.new("lh_model_params *")
     lib.lh_model_default_params(params)
     params.vocab_only = 1
-    return created("lh_model", lib.lh_model_load, path, params)
+    return create_object("lh_model", lib.lh_model_load, path, params)
 
 
 def _is_other(path: bytes) -> bool:
@@ -150,12 +150,12 @@ def _is_other(path: bytes) -> bool:
 def model_adapt(base: CData, loras: Sequence[LoraSource]) -> CData:
     """Load adapters for a model that has no engine yet; the result shares its weights."""
     adapters, _kept = _native_adapters(loras)
-    return created("lh_model", lib.lh_model_adapt, base, adapters)
+    return create_object("lh_model", lib.lh_model_adapt, base, adapters)
 
 
 def _native_adapters(loras: Sequence[LoraSource]) -> tuple[CData, list[CData]]:
     """Return an `lh_adapters`, and the memory to which it points."""
-    native = sized("lh_adapters")
+    native = new_struct("lh_adapters")
     items = ffi.new("lh_lora[]", len(loras))
     kept = [items]
     for item, lora in zip(items, loras, strict=True):
@@ -196,7 +196,7 @@ def _metadata_item(model: CData, i: int) -> tuple[str, str]:
         needed = max(key_size[0], value_size[0])
         if status != lib.LH_NO_SPACE or needed <= size:
             check(status, error)
-            return decoded(ffi.string(key)), decoded(ffi.string(value))
+            return decode_text(ffi.string(key)), decode_text(ffi.string(value))
         size = needed
 
 
@@ -232,8 +232,8 @@ class Comparison:
 
     def __init__(self, base: CData, other: CData, n_threads: int) -> None:
         new = lib.lh_comparison_new
-        native = created("lh_comparison", new, base, other, n_threads)
-        self._comparison = owned(self, "lh_comparison", native, base, other)
+        native = create_object("lh_comparison", new, base, other, n_threads)
+        self._comparison = keep_alive(self, "lh_comparison", native, base, other)
         self._error = ffi.new("lh_error *")
 
     def add(self, tokens: array[int]) -> None:

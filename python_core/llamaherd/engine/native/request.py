@@ -9,7 +9,7 @@ from llamaherd.engine.core import checks
 from llamaherd.engine.core.errors import Failure, SamplerError
 from llamaherd.engine.core.sampling import PLAIN_SETTINGS
 from llamaherd.engine.native import llguidance
-from llamaherd.engine.native.shim import check, ffi, lib, sized
+from llamaherd.engine.native.shim import check, ffi, lib, new_struct
 
 if TYPE_CHECKING:
     from llamaherd.engine.core.request import (
@@ -72,7 +72,7 @@ _PARSE_ERROR = re.compile(
 
 def native_score(tree: TokenTree) -> tuple[CData, list[CData]]:
     """Return an `lh_score`, and the memory to which it points."""
-    native = sized("lh_score")
+    native = new_struct("lh_score")
     tokens = ffi.from_buffer("int32_t[]", tree.tokens)
     parents = ffi.from_buffer("int32_t[]", tree.parents)
     native.n_nodes = len(tree.tokens)
@@ -83,7 +83,7 @@ def native_score(tree: TokenTree) -> tuple[CData, list[CData]]:
 
 def native_paths(paths: ChoicePaths) -> tuple[CData, list[CData]]:
     """Return an `lh_choice_paths`, and the memory to which it points."""
-    native = sized("lh_choice_paths")
+    native = new_struct("lh_choice_paths")
     arrays = [
         ffi.from_buffer("int32_t[]", values)
         for values in (paths.tokens, paths.parents, paths.choices)
@@ -114,7 +114,7 @@ def native_sampling(
     params: SamplingParams, shape: AnswerShape | None
 ) -> tuple[CData, list[CData]]:
     """Return an `lh_sampling_params`, and the memory to which it points."""
-    native = sized("lh_sampling_params")
+    native = new_struct("lh_sampling_params")
     for name in PLAIN_SETTINGS:
         setattr(native, name, getattr(params, name))
     bias = dict(params.logit_bias)
@@ -150,7 +150,7 @@ def native_sampling(
 
 def native_thinking(thought: ThoughtStage, sampling: CData) -> tuple[CData, list[CData]]:
     """Return an `lh_thinking` with the memory to which it points."""
-    native = sized("lh_thinking")
+    native = new_struct("lh_thinking")
     settings = ffi.new("lh_sampling_params *", sampling[0])
     settings.seed = thought.seed
     native.sampling = settings

@@ -44,7 +44,7 @@ Handle: TypeAlias = "CData"  # opaque to other packages
 def check(status: int, error: CData) -> None:
     """Raise the exception of an `lh_status`; do nothing for LH_OK."""
     if status != lib.LH_OK:
-        raise _exception(status, decoded(ffi.string(error.message)))
+        raise _exception(status, decode_text(ffi.string(error.message)))
 
 
 # Exceptions whose only argument is a message.
@@ -67,24 +67,24 @@ def _exception(status: int, message: str) -> LlamaHerdError | ValueError:
     return NativeError(message, status)
 
 
-def decoded(utf8: bytes) -> str:
+def decode_text(utf8: bytes) -> str:
     """Decode UTF-8; invalid bytes become U+FFFD."""
     return utf8.decode(errors="replace")
 
 
 def text_or_none(pointer: CData) -> str | None:
     """Return the text of a `char *`; None for NULL."""
-    return None if pointer == ffi.NULL else decoded(ffi.string(pointer))
+    return None if pointer == ffi.NULL else decode_text(ffi.string(pointer))
 
 
-def sized(name: str) -> CData:
+def new_struct(name: str) -> CData:
     """Allocate a zeroed struct for the shim and set its struct_size."""
     struct = ffi.new(f"{name} *")
     struct.struct_size = ffi.sizeof(name)
     return struct
 
 
-def created(kind: str, function: Callable[..., int], *arguments: object) -> CData:
+def create_object(kind: str, function: Callable[..., int], *arguments: object) -> CData:
     """Return an object that a function of the shim creates; it frees itself."""
     out, error = ffi.new(f"{kind} **"), ffi.new("lh_error *")
     check(function(*arguments, out, error), error)
@@ -95,7 +95,7 @@ def created(kind: str, function: Callable[..., int], *arguments: object) -> CDat
 _held: dict[ref[object], tuple[object, ...]] = {}
 
 
-def owned(owner: object, kind: str, native: CData, *others: object) -> CData:
+def keep_alive(owner: object, kind: str, native: CData, *others: object) -> CData:
     """Keep an object and others alive until `owner` is freed, then free them in order.
 
     Returns a pointer that does not keep it alive. `ffi.gc` does not suffice: in a garbage
@@ -158,7 +158,7 @@ def llama_cpp_python() -> str:
 
 def ggml_commit() -> str:
     """Return the commit of ggml from which the loaded library was built."""
-    return decoded(ffi.string(lib.lh_ggml_commit()))
+    return decode_text(ffi.string(lib.lh_ggml_commit()))
 
 
 def derive_seed(seed: int, index: int) -> int:
@@ -235,8 +235,8 @@ def gpus() -> tuple[GpuMemory, ...]:
     check(lib.lh_gpus(devices, _MOST_GPUS, count, error), error)
     return tuple(
         GpuMemory(
-            decoded(ffi.string(gpu.name)),
-            decoded(ffi.string(gpu.description)),
+            decode_text(ffi.string(gpu.name)),
+            decode_text(ffi.string(gpu.description)),
             gpu.free_bytes,
             gpu.total_bytes,
             bool(gpu.shares_memory),

@@ -6,7 +6,7 @@ from array import array
 from functools import partial
 from typing import TYPE_CHECKING
 
-from llamaherd.engine.native.shim import check, decoded, ffi, lib, text_or_none
+from llamaherd.engine.native.shim import check, decode_text, ffi, lib, text_or_none
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -45,7 +45,7 @@ def detokenize(
     model: CData, tokens: array[int], *, remove_special: bool, unparse_special: bool
 ) -> str:
     """Convert tokens, int32[n], to text; invalid UTF-8 becomes U+FFFD."""
-    return decoded(
+    return decode_text(
         _bytes_of(
             model, tokens, remove_special=remove_special, unparse_special=unparse_special
         )
@@ -76,7 +76,7 @@ def mark_literals(model: CData, text: str) -> str:
     """Return the text with literal marks around the texts of special tokens."""
     utf8 = text.encode()
     call = partial(lib.lh_mark_literals, model, utf8, len(utf8))
-    return decoded(_filled_array("char", 2 * len(utf8) + 64, call).tobytes())
+    return decode_text(_filled_array("char", 2 * len(utf8) + 64, call).tobytes())
 
 
 def _filled_array(

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 from llamaherd.server.errors import ApiError
 from llamaherd.server.formats import PathFormat
 from llamaherd.server.protocol import parse_object
-from llamaherd.server.schemas import OBJECT, SOME_TEXT, TEXT, shown
+from llamaherd.server.schemas import OBJECT, SOME_TEXT, TEXT, shown_value
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -253,7 +253,7 @@ def _problem(line: bytes, endpoint: str, ids: set[str]) -> tuple[str | None, str
         return "custom_id", f"custom_id {custom_id[:60]!r} occurs twice in the file"
     ids.add(custom_id)
     if url != endpoint:
-        return "url", f"url must be {endpoint}, not {shown(url)}"
+        return "url", f"url must be {endpoint}, not {shown_value(url)}"
     if fields["body"].get("stream"):
         return "body.stream", "body.stream: a batch has no streams"
     return None

@@ -12,7 +12,7 @@ import polars as pl
 import pyarrow as pa
 import pytest
 from click.testing import CliRunner
-from llamaherd.calls.structured.quoting import located
+from llamaherd.calls.structured.quoting import locate_quotes
 from llamaherd.cli.run import spans as spans_command
 from llamaherd.coding import frames
 from llamaherd.coding.annotation.texts import parts_of
@@ -96,7 +96,7 @@ def test_repeated_passages_have_the_next_place_and_copies_count_once() -> None:
         ("Rome", "place"), ("Ann", "actor"), ("Ann", "actor"), ("Ann", "actor"),
         ("Ann saw Ann", "actor"), ("Rome", "actor"),
     )  # fmt: skip
-    found: Any = ACTORS.kind.read(located(root, given, text))
+    found: Any = ACTORS.kind.read(locate_quotes(root, given, text))
     assert [(s["quote"], s["start"], s["end"], s["label"]) for s in found["spans"]] == [
         ("Ann", 0, 3, "actor"),
         ("Ann saw Ann", 0, 11, "actor"),

@@ -119,7 +119,7 @@ def test_the_best_lam_has_the_smallest_variance(design: str) -> None:
     made = problem("mean", design, 4)
     best = label_weight.tuned_means(made).covariance[0, 0]
     for lam in (0.0, 0.3, 0.6, 1.0):
-        assert best < dsl.rectified(made, lam).covariance[0, 0] * 1.03
+        assert best < dsl.rectified_estimate(made, lam).covariance[0, 0] * 1.03
 
 
 def in_groups(seed: int, design: str) -> dsl.Problem:
@@ -149,8 +149,8 @@ def test_each_group_has_the_lam_of_its_own_smallest_variance(design: str) -> Non
     made = in_groups(5, design)
     best = label_weight.tuned_means(made)
     for lam in (0.0, 0.3, 0.6, 1.0):
-        other = dsl.rectified(made, lam)
-        same = dsl.rectified(made, np.full(2, lam))
+        other = dsl.rectified_estimate(made, lam)
+        same = dsl.rectified_estimate(made, np.full(2, lam))
         np.testing.assert_allclose(same.theta, other.theta)
         np.testing.assert_allclose(same.covariance, other.covariance)
         assert (best.std_errors < other.std_errors * 1.02).all()
@@ -161,9 +161,9 @@ def test_each_group_has_the_lam_of_its_own_smallest_variance(design: str) -> Non
 def test_a_weight_for_each_group_is_a_fit_of_each_group() -> None:
     """Means of two groups with two weights are those of each group, also covariances."""
     made = in_groups(6, "stratified")
-    both = dsl.rectified(made, np.array([0.9, 0.2]))
+    both = dsl.rectified_estimate(made, np.array([0.9, 0.2]))
     for g, lam in enumerate((0.9, 0.2)):
-        alone = dsl.rectified(made, lam)
+        alone = dsl.rectified_estimate(made, lam)
         assert both.theta[g] == pytest.approx(alone.theta[g])
         assert both.covariance[g, g] == pytest.approx(alone.covariance[g, g])
     assert abs(both.covariance[0, 1]) < both.covariance[0, 0]

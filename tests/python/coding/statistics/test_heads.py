@@ -16,7 +16,7 @@ WEIGHTS = RNG.uniform(0.5, 3, N)
 
 @pytest.mark.parametrize("penalty", [0.05, 1.0, 30.0])
 def test_coefficients_are_those_of_scikit_learn(penalty: float) -> None:
-    made = heads.fitted(
+    made = heads.fit_heads(
         X, CODES, WEIGHTS[None], np.array([penalty]), n_labels=K, tolerance=1e-9
     )[0]
     other = LogisticRegression(C=1 / penalty, tol=1e-12, max_iter=10_000)
@@ -29,10 +29,10 @@ def test_coefficients_are_those_of_scikit_learn(penalty: float) -> None:
 
 def test_heads_fitted_together_are_those_fitted_alone() -> None:
     weights = np.array([WEIGHTS, np.where(np.arange(N) < 60, WEIGHTS, 0)])
-    both = heads.fitted(
+    both = heads.fit_heads(
         X, CODES, weights, np.array([1.0, 0.1]), n_labels=K, tolerance=1e-9
     )
-    alone = heads.fitted(
+    alone = heads.fit_heads(
         X[:60],
         CODES[:60],
         WEIGHTS[None, :60],
@@ -44,7 +44,7 @@ def test_heads_fitted_together_are_those_fitted_alone() -> None:
 
 
 def test_mean_probabilities_are_the_weighted_shares_of_the_codes() -> None:
-    made = heads.fitted(X, CODES, WEIGHTS[None], np.array([5.0]), n_labels=K)[0]
+    made = heads.fit_heads(X, CODES, WEIGHTS[None], np.array([5.0]), n_labels=K)[0]
     probs = heads.softmax(made[0] + X @ made[1:])
     shares = np.bincount(CODES, WEIGHTS) / WEIGHTS.sum()
     assert WEIGHTS @ probs / WEIGHTS.sum() == pytest.approx(shares, abs=1e-5)

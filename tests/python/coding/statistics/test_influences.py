@@ -9,7 +9,7 @@ from typing import Any
 import llamaherd as lh
 import numpy as np
 import pytest
-from llamaherd.coding.estimation.notes import skewed
+from llamaherd.coding.estimation.notes import note_on_skew
 from llamaherd.coding.statistics import dsl
 from llamaherd.coding.statistics.dsl import Problem
 from llamaherd.coding.statistics.influences import Influences
@@ -109,11 +109,13 @@ def test_two_values_and_constant_values_need_no_more() -> None:
 
 def test_the_note_names_method_group_and_numbers() -> None:
     needed = {"gold": np.array([700.0, 20.0]), "dsl": np.array([30.0, 40.0])}
-    (note,) = skewed("score", ["a", "b"], np.array([60.0, 29.0]), needed)
+    (note,) = note_on_skew("score", ["a", "b"], np.array([60.0, 29.0]), needed)
     assert "gold: a (60 codes, about 700 needed)." in note
     assert "dsl" not in note  # a group of 29 codes has a note of its own
     assert "b (" not in note
-    assert skewed("score", [""], np.array([60.0]), {"gold": np.array([np.nan])}) == []
+    assert (
+        note_on_skew("score", [""], np.array([60.0]), {"gold": np.array([np.nan])}) == []
+    )
 
 
 def notes_of(values: np.ndarray, **options: Any) -> list[str]:
