@@ -72,7 +72,7 @@ def convert_argument(value: Any) -> Any:
 
 
 def read_argument(value: Any) -> Any:
-    """Return an argument like `converted`, but only seeds become whole numbers."""
+    """Return an argument like `convert_argument`, but only seeds become whole numbers."""
     if isinstance(value, list) and all(_is_tagged(item) for item in value):
         return [convert_argument(item) for item in value]
     if not isinstance(value, dict):

@@ -1,7 +1,8 @@
 """Functions that R calls: those of these files, and the public ones of llamaherd.
 
 A public function needs no counterpart here, if R's arguments are those of Python after
-`arguments.read`, and its result has a form (`boundary.form_of`) or is in `_TABLES`.
+`arguments.read_argument`, and its result has a form (`boundary.form_of`) or is in
+`_TABLES`.
 """
 
 from __future__ import annotations

@@ -163,8 +163,9 @@ def call_start(
 ) -> dict[str, Any]:
     """Start the call of a function that R knows by its name, see `function_of`.
 
-    Arguments by name are read by `converted`, and may have more in `settings`; those in
-    their order are read by `read`. The result is `job`, and `journal`, a path or None.
+    Arguments by name are read by `convert_argument`, and may have more in `settings`;
+    those in their order are read by `read_argument`. The result is `job`, and `journal`,
+    a path or None.
     """
     function = function_of(name)
     ordered: list[Any] = []
@@ -206,7 +207,7 @@ def model_start(*arguments: Any) -> Status:  # see `calls.model_start`
 
 def call_result(job: lh.Job[Any]) -> Status:
     """Wait until a call ends; return its result in the form of `forms`."""
-    job.wait()  # before `_collected` records warnings
+    job.wait()  # before `_collect_result` records warnings
     return _collect_result(job)
 
 

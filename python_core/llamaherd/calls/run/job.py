@@ -260,7 +260,7 @@ class Job(ProcessBound, Generic[_R]):
                 self.warn(stacklevel=4)
             except KeyboardInterrupt:
                 raise
-            except BaseException as problem:  # noqa: BLE001 - raised by `_ended`
+            except BaseException as problem:  # noqa: BLE001 - raised by `_end_with`
                 self.cancel()
                 return problem
         return error

@@ -108,10 +108,10 @@ def without_notes(columns: Sequence[str]) -> list[str]:
 
 
 def escape_cell(cell: str) -> str:
-    """Escape a cell so that no spreadsheet executes it; `unescaped` undoes it.
+    """Escape a cell so that no spreadsheet executes it; `unescape_cell` undoes it.
 
     An apostrophe is put before a cell that starts like a formula, and before a cell that
-    starts with an apostrophe that `unescaped` would otherwise remove.
+    starts with an apostrophe that `unescape_cell` would otherwise remove.
     """
     if cell.startswith(_COMMANDS) or (cell[:1] == "'" and cell[1:].startswith(_ESCAPED)):
         return "'" + cell
@@ -119,7 +119,7 @@ def escape_cell(cell: str) -> str:
 
 
 def unescape_cell(cell: str) -> str:
-    """Remove the escape that `escaped` added."""
+    """Remove the escape that `escape_cell` added."""
     if cell[:1] == "'" and cell[1:].startswith(_ESCAPED):
         return cell[1:]
     return cell

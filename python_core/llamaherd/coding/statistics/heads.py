@@ -157,7 +157,7 @@ def best_head(
 ) -> Head:
     """Fit a head whose penalty and scales minimize the cross-validated log loss.
 
-    `codes` may also be probabilities of the labels, float64[n, k], see `fitted`.
+    `codes` may also be probabilities of the labels, float64[n, k], see `fit_heads`.
     """
     likeliest = codes if codes.ndim == 1 else codes.argmax(axis=1)
     inner = deal_folds(range(len(codes)), likeliest.tolist(), _INNER, rng)

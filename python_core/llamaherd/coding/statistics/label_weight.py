@@ -84,7 +84,7 @@ def tuned_means(problem: Problem) -> Estimated:
 def simple_means(problem: Problem) -> tuple[Problem, Estimated]:
     """Fit each group's mean by PPI++, with its coded texts as a simple random sample.
 
-    The estimate is that of `rectified` with the weight lam / (1 - share of coded
+    The estimate is that of `rectified_estimate` with the weight lam / (1 - share of coded
     texts) of the labels. The number of codes of a group is taken as given. The mean of a
     group whose texts are all coded is that of its codes.
     """

@@ -187,7 +187,7 @@ def stored_json(kind: str, result: DataclassInstance, indent: int | None = None)
 def from_stored(
     kind: str, text: str, make: Callable[[dict[str, Any]], _T], name: str = ""
 ) -> _T:
-    """Read a result that `stored` wrote; `make` builds it from its fields."""
+    """Read a result that `stored_json` wrote; `make` builds it from its fields."""
     name = name or kind
     try:
         fields = json.loads(text)

@@ -108,7 +108,7 @@ def keep_alive(owner: object, kind: str, native: CData, *others: object) -> CDat
 
 
 def free_early(owner: object) -> None:
-    """Free the objects of `owned` now, while `owner` is still alive."""
+    """Free the objects of `keep_alive` now, while `owner` is still alive."""
     _held.pop(ref(owner), None)
 
 
