@@ -69,7 +69,7 @@ def test_what_is_no_setting_is_named(
     with lh.Context(smollm2) as context:
         with pytest.raises(TypeError, match=r"'tempreature'; did you mean 'temperature'"):
             call(context, ["a"], tempreature=0.5)
-        with pytest.raises(TypeError, match=r"'zzz'; llamaherd\.SamplingParams has them"):
+        with pytest.raises(TypeError, match=r"'zzz'; its sampling settings are fields"):
             call(context, ["a"], zzz=1)
         assert context.plan is None
 

@@ -631,7 +631,11 @@ def test_labels_are_kept_if_no_head_can_be_fitted(
 # Functions of this package that make the value of a call from its answers, and the part
 # of the answers that the error of such a function has.
 MAKERS: dict[str, tuple[Any, str, Callable[[Any], list[Any]]]] = {
-    "classify_parallel": (classify, "classified", lambda kept: [r.scores for r in kept]),
+    "classify_parallel": (
+        classify,
+        "classify_results",
+        lambda kept: [r.scores for r in kept],
+    ),
     "annotate": (coding, "notes_of", lambda kept: list(kept[0].probs)),
     "compare_pairs": (pairs, "comparison_of", list),
     "robustness": (

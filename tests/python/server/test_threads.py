@@ -321,7 +321,7 @@ def names(monkeypatch: pytest.MonkeyPatch) -> dict[str, set[str]]:
     monkeypatch.setattr(answering.Answering, "_submit_now", submit_now)
     parse, encode = protocol.parse_object, protocol.encode_json
     monkeypatch.setattr(protocol, "parse_object", noted("parse", parse))
-    monkeypatch.setattr(answering, "encoded", noted("encode", encode))
+    monkeypatch.setattr(answering, "encode_json", noted("encode", encode))
     return found
 
 

@@ -68,7 +68,7 @@ def asking(
 
     Before each, call a function with the number of earlier questions and the places.
     """
-    ask = execution._Run._asked
+    ask = execution._Run._ask_model
     counts: list[int] = []
 
     def asked(self: Any, prompts: Any, places: Any, *more: Any) -> Any:

@@ -266,8 +266,8 @@ def test_an_output_is_never_there_without_what_it_is_of(
 _HOLD = """
 import sys, time
 from pathlib import Path
-from llamaherd.tables.outputs import locked
-with locked("output", Path(sys.argv[1])):
+from llamaherd.tables.outputs import locked_file
+with locked_file("output", Path(sys.argv[1])):
     print("locked", flush=True)
     time.sleep(100)
 """

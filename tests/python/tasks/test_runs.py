@@ -126,7 +126,7 @@ def test_an_interrupted_run_goes_on(
     tiny_path: Tiny, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     spec = spec_of(tiny_path("llama"))
-    ask = execution._Run._asked
+    ask = execution._Run._ask_model
     asked: list[int] = []
 
     def stopping(self: Any, prompts: Any, places: Any, *more: Any) -> Any:

@@ -276,4 +276,4 @@ def test_a_damaged_model_of_ollama_is_no_model(
 
 def test_an_answer_to_tools_is_then_text() -> None:
     use = ToolUse([], forced=("one", "two"))
-    assert use._forced(DEEP, "stop") == (DEEP, [], "tool_calls")
+    assert use._forced_calls(DEEP, "stop") == (DEEP, [], "tool_calls")

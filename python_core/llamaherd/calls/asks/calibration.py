@@ -12,7 +12,7 @@ from llamaherd.engine.core import checks
 from llamaherd.engine.core.errors import ArgumentError, ArgumentTypeError
 from llamaherd.engine.core.phrases import count_of, with_commas
 from llamaherd.engine.core.plain import DAMAGED
-from llamaherd.engine.core.words import name_of, setting
+from llamaherd.engine.core.words import call, name_of, setting
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -140,8 +140,8 @@ class Calibration:
 
 def checked_calibration(calibration: object, names: Sequence[str]) -> Calibration:
     """Check a calibration of these labels."""
-    wanted = "a Calibration, as calibrate_batch() returns"
-    known = checks.instance("calibration", calibration, Calibration, wanted)
+    expected = f"a Calibration, as {call('calibrate_batch')} returns"
+    known = checks.instance("calibration", calibration, Calibration, expected)
     known.check_names(names)
     return known
 
