@@ -295,7 +295,9 @@ def groups_of(labels: Iterable[str | None]) -> dict[str | None, str | None]:
     below = np.cumsum([0, *(counts[name] for name in names)])[:-1]
     number = below * _MOST_GROUPS // (below[-1] + counts[names[-1]])
     for group in np.split(names, np.flatnonzero(np.diff(number)) + 1):
-        groups |= dict.fromkeys(group.tolist(), f"{group[0]} to {group[-1]}")
+        groups |= dict.fromkeys(
+            group.tolist(), f"{float(group[0]):.6g} to {float(group[-1]):.6g}"
+        )
     return groups
 
 

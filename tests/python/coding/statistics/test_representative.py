@@ -44,6 +44,7 @@ def test_numbers_are_compared_in_groups_of_their_size() -> None:
     labels = [f"{number:.12g}" for number in numbers]
     simple = label_check(labels, labels[:300])
     assert len(simple.labels) == 50
+    assert all(name is not None and len(name) < 30 for name in simple.labels)
     assert sum(simple.n_texts) == len(labels)
     assert max(simple.n_texts) - min(simple.n_texts) <= 1
     assert simple.p_value > 0.01
