@@ -72,6 +72,8 @@ def fit_means(
         if term == "share":
             fits.notes += notes.never_given(outcome, y_hat, y)
             fits.notes += notes.rare_label(outcome, y)
+        else:
+            fits.notes += notes.unseen_tail(outcome, problem)
         fits.notes += notes.rare_errors(
             outcome, names, problem, settings.gold.strata_names
         )

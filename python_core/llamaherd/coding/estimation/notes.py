@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from llamaherd.coding.sentences import Notes
+from llamaherd.coding.statistics.influences import MOST_SKEWNESS
 from llamaherd.coding.statistics.intervals import kish_n, wilson
 from llamaherd.engine.core.caller import warn_notes
 from llamaherd.engine.core.phrases import with_commas
@@ -31,6 +32,7 @@ _CLUSTERS = 50  # warn if fewer clusters have codes
 _LARGE = 0.5  # smallest share of texts with few codes to warn of
 _EVENTS = 10  # codes of the rarer outcome per coefficient
 _LEVERAGE = 0.1  # warn if the leverage of one text is higher
+_TAIL = 0.7  # warn if labels of coded texts vary less, as a share of all labels' variance
 _WIDER = 1.05  # note from this ratio of the width by "dsl" to the width by "gold"
 _LISTED = 12  # groups that a note lists
 # Notes that describe a method; the others are warnings, too.
@@ -211,6 +213,23 @@ def few_errors(outcome: str, problem: Problem, strata: Mapping[int, str]) -> lis
         return _rare_in_strata(outcome, problem, strata)
     n = int(wrong.sum())
     return [] if n >= RARE else [note("few_errors", n=n)]
+
+
+def unseen_tail(outcome: str, problem: Problem) -> list[str]:
+    """Return a note if by chance the coded texts have few of the extreme numbers.
+
+    Labels of all texts show a tail that codes cannot: the note needs labels too skewed
+    for the number of codes by Cochran's rule, and coded texts with a smaller variance.
+    """
+    labels, n = problem.y_hat, len(problem.rows)
+    of_coded = np.cov(labels[problem.rows], aweights=problem.code_weights, ddof=0)
+    if problem.is_all_coded or of_coded >= _TAIL * labels.var():
+        return []
+    skewness = ((labels - labels.mean()) ** 3).mean() / labels.var() ** 1.5
+    needed = float(skewness / MOST_SKEWNESS) ** 2
+    if n >= needed:
+        return []
+    return [note("unseen_tail", outcome=outcome, n=n, needed=needed)]
 
 
 def outside_limits(rows: Sequence[Estimate], limits: tuple[float, float]) -> list[str]:

@@ -76,7 +76,7 @@ _BINARY = 2  # values of an outcome; more: a number
 _LEAST_DF = 4.0  # degrees of freedom of an estimate by five codes or more
 _EQUAL = 1e-9  # relative difference of equal influences
 _LEAST = 3  # smallest number of codes with a skewness
-_MOST_SKEWNESS = 0.2  # of an estimate; above it a t interval may be too short
+MOST_SKEWNESS = 0.2  # of an estimate; above it a t interval may be too short
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -289,7 +289,7 @@ class Influences:
         has_variance = variance > 1e-300
         skew = third / np.where(has_variance, variance, 1.0) ** 1.5
         small = n * (n - 1) / np.maximum(n - 2, 1) ** 2
-        needed = np.where(has_variance, n * small * (skew / _MOST_SKEWNESS) ** 2, 0.0)
+        needed = np.where(has_variance, n * small * (skew / MOST_SKEWNESS) ** 2, 0.0)
         return np.asarray(np.where(n < _LEAST, np.nan, needed), dtype=np.float64)
 
 
