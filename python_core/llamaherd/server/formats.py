@@ -79,6 +79,7 @@ class Served:
 
     def close(self) -> None:
         """End all requests and free the memory."""
+        self.computing.clear()  # a cycle would keep the model until Python collects it
         if self.ctx is not None:
             self.ctx.close()
         self.model.close()

@@ -272,10 +272,25 @@ def test_swaps_are_alike_and_leave_no_memory(tmp_path: Path, folder: Path) -> No
         wait_until(lambda: _n_objects_of(folder) <= 2)
 
 
-def _n_objects_of(folder: Path) -> int:
-    """Return the number of models of a folder whose objects exist."""
+def _n_objects_of(path: Path) -> int:
+    """Return the number of models of a file or folder whose objects exist."""
     models = [x for x in gc.get_objects() if isinstance(x, Model)]
-    return sum(x.path is not None and x.path.parent == folder for x in models)
+    return sum(x.path is not None and path in {x.path, x.path.parent} for x in models)
+
+
+def test_a_replaced_model_is_freed_at_once(tmp_path: Path, folder: Path) -> None:
+    """A cycle of objects kept it until Python's collector came, if it came."""
+    for path in folder.glob("*.gguf"):
+        (tmp_path / path.name).write_bytes(path.read_bytes())
+    gc.disable()
+    try:
+        with served_models(_specs(tmp_path), memory=_room_for_one(tmp_path)) as client:
+            for path in ("/v1/completions", "/v1/score", "/v1/embeddings"):
+                assert client.post(path, {**BODIES[path], "model": "one"})[0] == 200
+            _text(client, "two")
+            wait_until(lambda: _n_objects_of(tmp_path / "one.gguf") == 0)
+    finally:
+        gc.enable()
 
 
 def test_swaps_under_load_lose_no_answer(folder: Path) -> None:

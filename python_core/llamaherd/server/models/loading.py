@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 from abc import ABC, abstractmethod
 from contextlib import ExitStack
@@ -116,6 +117,7 @@ class ModelFiles:
         """End all requests and free the memory."""
         for model in reversed(self.served.values()):  # adapters before their model
             model.close()
+        gc.collect()  # cycles of ended requests would keep the model for a while
 
 
 # Paths that a model for embeddings may answer.
