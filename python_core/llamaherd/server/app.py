@@ -269,11 +269,7 @@ class ByModel(Endpoint):
         record.model = name = self._model_name(request.fields)
         lease = self._models.lease(name, request.receive, is_patient=record.is_background)
         async with lease as served:
-            computing = served.computing.get(self._path)
-            if computing is None:
-                computing = computing_of(self._shared, served, self._path)
-                served.computing[self._path] = computing
-            await computing.answer(request)
+            await computing_of(self._shared, served, self._path).answer(request)
 
     def _model_name(self, fields: dict[str, object]) -> str:
         """Return the name of the model of a request."""

@@ -8,7 +8,7 @@ OpenAPI document and the documentation of fields are derived from the declaratio
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
 from llamaherd.calls.run.hosted import HostedCall
@@ -54,8 +54,6 @@ class Served:
     # Context of the model; None for a model that computes embeddings only.
     ctx: Context | None = None
     embedding_model: Model | None = None  # model for embeddings; None to use `model`
-    # Objects that answer requests, by path without `/v1`, see `app.ByModel`.
-    computing: dict[str, Any] = field(default_factory=dict)
 
     @property
     def load(self) -> Load:
@@ -79,7 +77,6 @@ class Served:
 
     def close(self) -> None:
         """End all requests and free the memory."""
-        self.computing.clear()  # a cycle would keep the model until Python collects it
         if self.ctx is not None:
             self.ctx.close()
         self.model.close()
