@@ -223,9 +223,11 @@ def unseen_tail(outcome: str, problem: Problem) -> list[str]:
     """
     labels, n = problem.y_hat, len(problem.rows)
     of_coded = np.cov(labels[problem.rows], aweights=problem.code_weights, ddof=0)
-    if problem.is_all_coded or of_coded >= _TAIL * labels.var():
+    gaps = labels - np.average(labels, weights=problem.survey)
+    variance = np.average(gaps**2, weights=problem.survey)
+    if problem.is_all_coded or of_coded >= _TAIL * variance:
         return []
-    skewness = ((labels - labels.mean()) ** 3).mean() / labels.var() ** 1.5
+    skewness = np.average(gaps**3, weights=problem.survey) / variance**1.5
     needed = float(skewness / MOST_SKEWNESS) ** 2
     if n >= needed:
         return []

@@ -160,23 +160,35 @@ def test_only_the_skewed_group_is_named() -> None:
 
 
 @pytest.mark.parametrize(
-    ("size", "n_seen", "is_told"), [(10.0, 0, True), (10.0, 2, False), (0.0, 0, False)]
+    ("size", "n_seen", "weight", "is_told"),
+    [
+        (10.0, 0, 1.0, True),
+        (10.0, 2, 1.0, False),
+        (0.0, 0, 1.0, False),
+        (10.0, 0, 1e-6, False),  # survey weights: these texts do not count
+    ],
 )
 def test_extreme_labels_without_codes_are_told(
-    size: float, n_seen: int, *, is_told: bool
+    size: float, n_seen: int, weight: float, *, is_told: bool
 ) -> None:
     """Codes alone do not show a tail that by chance they have not."""
     rng = np.random.default_rng(7)
     values = 10 + rng.normal(size=600)
     labels = values + rng.normal(size=600) / 2
     labels[100 - n_seen : 112 - n_seen] += size  # the first 100 have codes
+    weights = np.ones(600)
+    weights[100 - n_seen : 112 - n_seen] = weight
     codes = [*values[:100].tolist(), *[None] * 500]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)
-        found = lh.estimate(
-            {"label": labels.tolist()}, codes, outcome="mean", prob="simple"
+        fit = lh.estimate(
+            {"label": labels.tolist()},
+            codes,
+            outcome="mean",
+            prob="simple",
+            weights=weights.tolist(),
         )
-    assert any("few of the extreme ones" in note for note in found.notes) == is_told
+    assert any("few of the extreme ones" in note for note in fit.notes) == is_told
 
 
 def test_three_equal_codes_of_a_group_show_no_difference() -> None:
