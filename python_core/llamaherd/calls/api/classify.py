@@ -156,20 +156,16 @@ def prepare_classify(
     normalize = options.normalize
     texts = prompts_or_refusals(prompts)
     note_slow_file(context, len(texts))
+    on_host = partial(
+        host_call, context, prompts=prompts, options=options, journal=journal
+    )
     if isinstance(context, Elsewhere):
         asked = context.labelling(texts, known, options)
         call = Call(asked.requests, seed=0, on_error=options.on_error)
         first = next((text for text in texts if isinstance(text, str)), None)
         seen = None if options.chat else first  # the template is on the server
         cause = partial(coverage_cause, seen, chat=False, has_template=True)
-        return host_call(
-            context,
-            call,
-            prompts,
-            options,
-            journal=journal,
-            convert=lambda results: _told(asked.convert(results), cause),
-        )
+        return on_host(call, convert=lambda results: _told(asked.convert(results), cause))
     model = context.model
     rendered = rendered_prompts(model, texts, options, is_constrained=True)
     n_beside = int(normalize == "pmi" and bool(rendered))
@@ -189,15 +185,7 @@ def prepare_classify(
     n, seed = options.n_thoughts, options.seed if options.n_thoughts > 1 else 0
     requests = with_thoughts([row.request for row in rows], n, seed, places)
     call = Call(requests, seed=seed, on_error=options.on_error, n=n)
-    return host_call(
-        context,
-        call,
-        prompts,
-        options,
-        journal=journal,
-        convert=convert,
-        n_beside=n_beside,
-    )
+    return on_host(call, convert=convert, n_beside=n_beside)
 
 
 @takes(ClassifyOptions, ClassifySettings)

@@ -89,11 +89,11 @@ Stream = bool | Literal["all"]
 STREAM: tuple[Stream, ...] = (False, True, "all")
 PoolingOption = Pooling | Literal["auto"]
 
-# Defaults of `chat`; by its priority, a question starts before prompts of other calls.
 _NO_SCHEMA = Idle(
     lambda options: options.params is None and options.sampling.get("schema") is None,
     "no answer has a schema, and a prompt that fails is not repeated; leave it out",
 )
+# Defaults of `chat`; by its priority, a question starts before prompts of other calls.
 CHAT_DEFAULTS = {"max_tokens": MAX_TOKENS_OF_CHAT, "priority": 1}
 THINKING = Checked(
     checked_thinking,
