@@ -173,7 +173,7 @@ def best_codebook(
     expected = f"the result of {call('compare_codebooks')}"
     checks.instance("comparison", comparison, CodebookComparison, expected)
     checks.choice("prefer", prefer, get_args(Prefer))
-    at = _choose_codebook(comparison, prefer, name)
+    at = _choose(comparison, prefer, name)
     candidate = comparison.candidates[at]
     tied = comparison.tied if comparison.is_tied(at) else ()
     return CodebookChoice(
@@ -193,9 +193,7 @@ def best_codebook(
     )
 
 
-def _choose_codebook(
-    comparison: CodebookComparison, prefer: Prefer, name: str | None
-) -> int:
+def _choose(comparison: CodebookComparison, prefer: Prefer, name: str | None) -> int:
     if name is not None:
         if name not in comparison.names:
             raise ArgumentError(

@@ -117,7 +117,7 @@ class ModelFiles:
         """End all requests and free the memory."""
         for model in reversed(self.served.values()):  # adapters before their model
             model.close()
-        gc.collect()  # cycles of ended requests would keep the model for a while
+        gc.collect()  # asyncio leaves cycles of ended requests, which keep the model
 
 
 # Paths that a model for embeddings may answer.

@@ -339,7 +339,7 @@ def test_warnings() -> None:
     part = lh.validate(["a"] * 4, sample(4, [0, 1, 3], [["a", None, "a"]]))
     assert any("1 text of the sample has no code" in told for told in part.warnings)
     always = lh.validate(["a"] * 60 + ["b"] * 40, ["a"] * 50 + ["b"] * 30 + ["a"] * 20)
-    told = next(each for each in always.warnings if "no better than always" in each)
+    told = next(text for text in always.warnings if "no better than always" in text)
     assert re.search(r"giving 'a', the code of \d+% of the texts", told)
     random = np.random.default_rng(0).choice(["a", "b"], (2, 100)).tolist()
     low = lh.validate(random[0], random)
@@ -411,7 +411,7 @@ def test_numbers_are_what_people_wrote_as_text() -> None:
     drawn = sample(5, [0, 1, 2, 3, 4], [list("12221")], names=("1", "2", "3", "4"))
     ordered = lh.validate(labels, drawn, scale="ordinal")
     assert ordered.labels == (1, 2, 3, 4)
-    kappas = [each.model_agreement[2].value for each in (ordered, base)]
+    kappas = [result.model_agreement[2].value for result in (ordered, base)]
     assert kappas[0] == pytest.approx(kappas[1])
     text = lh.validate(labels, ["1", "2", "2", "none", "1"])
     assert text.accuracy.accuracy.value == 0.5
