@@ -89,35 +89,35 @@ std::string Herd::why_impossible(int32_t prompt) const {
          " KV cells, but n_ctx is " + std::to_string(n_ctx);
 }
 
-std::vector<int32_t> Herd::wanted_prefixes(int32_t prompt) const {
-  std::vector<int32_t> wanted;
+std::vector<int32_t> Herd::prefixes_of(int32_t prompt) const {
+  std::vector<int32_t> prefixes;
   for (int32_t node = tree_.node_of[static_cast<size_t>(prompt)]; node >= 0;
        node = tree_.node_parent[static_cast<size_t>(node)]) {
-    wanted.push_back(node);
+    prefixes.push_back(node);
   }
-  std::reverse(wanted.begin(), wanted.end());
-  const auto bad = std::find_if(wanted.begin(), wanted.end(), [this](int32_t node) {
+  std::reverse(prefixes.begin(), prefixes.end());
+  const auto bad = std::find_if(prefixes.begin(), prefixes.end(), [this](int32_t node) {
     return bad_prefix_[static_cast<size_t>(node)];
   });
-  wanted.erase(bad, wanted.end());
+  prefixes.erase(bad, prefixes.end());
   const auto most = static_cast<size_t>(settings_.n_hold_max);
-  if (wanted.size() > most) wanted.resize(most);
-  return wanted;
+  if (prefixes.size() > most) prefixes.resize(most);
+  return prefixes;
 }
 
 // Computes and holds the prefixes of a prompt, outermost first, each forked from its
 // parent. Prompts are processed in depth-first order, so the next prompts can use these
 // prefixes. Returns true if all prefixes are held.
 bool Herd::prepare_prefixes(int32_t prompt) {
-  const std::vector<int32_t> wanted = wanted_prefixes(prompt);
+  const std::vector<int32_t> prefixes = prefixes_of(prompt);
   const auto ends =
-      std::mismatch(path_.begin(), path_.end(), wanted.begin(), wanted.end());
+      std::mismatch(path_.begin(), path_.end(), prefixes.begin(), prefixes.end());
   release_prefixes(static_cast<size_t>(ends.first - path_.begin()));
   if (!path_.empty() && engine_.get(prefix_id(path_.back())).state != LH_STATE_HELD) {
     return false;
   }
-  if (path_.size() == wanted.size()) return true;
-  submit_prefix(wanted[path_.size()]);
+  if (path_.size() == prefixes.size()) return true;
+  submit_prefix(prefixes[path_.size()]);
   return false;
 }
 

@@ -59,7 +59,7 @@ class Herd {
 
   void admit();
   bool prepare_prefixes(int32_t prompt);
-  std::vector<int32_t> wanted_prefixes(int32_t prompt) const;
+  std::vector<int32_t> prefixes_of(int32_t prompt) const;
   std::string why_impossible(int32_t prompt) const;
   void submit_prompt(int32_t prompt);
   void submit_prefix(int32_t node);

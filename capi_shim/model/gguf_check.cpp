@@ -70,11 +70,11 @@ void check_tensors(const gguf_context* header, const std::string& name,
     if (offset > room || size > room - offset) {
       // The last tensor must end within the file.
       const int64_t last = info.n_tensors - 1;
-      const uint64_t wanted = gguf_get_data_offset(header) +
+      const uint64_t needed = gguf_get_data_offset(header) +
                               gguf_get_tensor_offset(header, last) +
                               gguf_get_tensor_size(header, last);
       refuse(name, "is cut off: it has " + std::to_string(info.file_bytes) +
-                       " bytes of " + std::to_string(wanted) + ", and tensor \"" +
+                       " bytes of " + std::to_string(needed) + ", and tensor \"" +
                        gguf_get_tensor_name(header, i) +
                        "\" lies past the end; was the download complete?");
     }

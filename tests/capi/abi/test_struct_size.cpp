@@ -10,26 +10,26 @@ namespace {
 
 // Returns the error of a call whose struct has a size that is 8 bytes too small.
 template <class Struct, class Call>
-void check_refused(Struct& given, const char* name, Call call) {
+void check_refused(Struct& fields, const char* name, Call call) {
   CAPTURE(name);
-  REQUIRE(given.struct_size == sizeof(Struct));
+  REQUIRE(fields.struct_size == sizeof(Struct));
   lh_error error{};
   for (const uint64_t size : {uint64_t{0}, uint64_t{sizeof(Struct) - 8}}) {
-    given.struct_size = size;
+    fields.struct_size = size;
     CHECK(call(&error) == LH_INVALID_ARGUMENT);
     const std::string start = std::string("struct_size of ") + name + " must be " +
                               std::to_string(sizeof(Struct)) + ", not " +
                               std::to_string(size) + ": ";
     CHECK(std::string(error.message).substr(0, start.size()) == start);
   }
-  given.struct_size = sizeof(Struct);
+  fields.struct_size = sizeof(Struct);
 }
 
 template <class Struct>
 Struct with_defaults(void (*set)(Struct*)) {
-  Struct made;
-  set(&made);
-  return made;
+  Struct fields;
+  set(&fields);
+  return fields;
 }
 
 }  // namespace

@@ -34,11 +34,12 @@ TEST_CASE("the log is redirected before backends start") {
   fake::reset();
   llama_log_set(nullptr, nullptr);  // back to stderr
   lh::backend_init(false);
-  ggml_log_callback own = nullptr;
+  ggml_log_callback callback = nullptr;
   void* data = nullptr;
-  llama_log_get(&own, &data);
-  const bool is_own = fake::log_at_start() == own;  // doctest 2.4.9 prints no functions
-  CHECK(is_own);
+  llama_log_get(&callback, &data);
+  const bool is_ours =
+      fake::log_at_start() == callback;  // doctest 2.4.9 prints no functions
+  CHECK(is_ours);
 }
 
 TEST_CASE("a ggml with linked backends loads no other") {

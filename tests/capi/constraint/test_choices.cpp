@@ -288,9 +288,9 @@ TEST_CASE("paths of choices have to be a tree whose leaves are choices") {
     const lh_choice_paths paths{sizeof(lh_choice_paths), 3, tokens, parents.data(),
                                 choices.data()};
     try {
-      const lh::Choices made(texts, *model, paths);
-      CHECK(made.has_paths(&paths));
-      CHECK(!made.has_paths(nullptr));
+      const lh::Choices with_paths(texts, *model, paths);
+      CHECK(with_paths.has_paths(&paths));
+      CHECK(!with_paths.has_paths(nullptr));
     } catch (const lh::Error& e) {
       return std::string(e.what());
     }

@@ -30,8 +30,8 @@ struct Scenario {
       const int32_t group = number(0, n_groups);
       const int32_t shared = number(0, 50);
       for (int32_t i = 0; i < shared; ++i) prompt.tokens.push_back(group * 10 + i / 20);
-      const int32_t own = number(chance(0.03) ? 0 : 1, 30);
-      for (int32_t i = 0; i < own; ++i) prompt.tokens.push_back(number(0, 255));
+      const int32_t n_distinct = number(chance(0.03) ? 0 : 1, 30);
+      for (int32_t i = 0; i < n_distinct; ++i) prompt.tokens.push_back(number(0, 255));
       if (chance(0.03)) prompt.tokens.push_back(fake::kVocab + 5);
     }
     return out;

@@ -243,23 +243,23 @@ TEST_CASE("answers move only if they may go on long enough for their cells") {
     int32_t max_tokens;
     bool moves;
   };
-  for (const Case& each :
+  for (const Case& move :
        {Case{5, 5, false}, Case{5, 6, true}, Case{130, 6, false}, Case{130, 20, true}}) {
-    INFO("prompt: ", each.n_prompt, " max_tokens: ", each.max_tokens);
+    INFO("prompt: ", move.n_prompt, " max_tokens: ", move.max_tokens);
     Endless f(toy::engine_params(2048, 3, false, 512));
-    const std::vector<int32_t> prompt(each.n_prompt, 'x');
+    const std::vector<int32_t> prompt(move.n_prompt, 'x');
     std::vector<int32_t> order;
     record_order(order);
     for (int64_t id = 0; id < 3; ++id) {
-      toy::submit(f.engine, Request(id, prompt, each.max_tokens));
+      toy::submit(f.engine, Request(id, prompt, move.max_tokens));
     }
     while (f.engine.get(2).n_generated < 2) toy::run(f.engine, 1);
     f.engine.release(0);
     toy::run(f.engine, 1);
     CHECK(order ==
-          (each.moves ? std::vector<int32_t>{0, 1} : std::vector<int32_t>{1, 2}));
+          (move.moves ? std::vector<int32_t>{0, 1} : std::vector<int32_t>{1, 2}));
     toy::run_all(f.engine);
-    CHECK(f.text(2) == fake::answer(prompt, each.max_tokens));
+    CHECK(f.text(2) == fake::answer(prompt, move.max_tokens));
   }
 }
 

@@ -338,13 +338,13 @@ TEST_CASE(
     lh_engine_params params = toy::engine_params(100 * 512, n_seq_max, false);
     params.n_batch = params.n_ubatch = 512;
     const lh_engine engine(*model, params);
-    const llama_context_params& made = fake::last_params();
-    CHECK(made.n_outputs_max >= static_cast<uint32_t>(n_seq_max));
-    CHECK(fills_lines(made.n_outputs_max));
-    CHECK(made.n_ubatch % made.n_seq_max == 0);
-    CHECK(fills_lines(made.n_ubatch));
-    CHECK(made.n_ubatch >= 512);
-    CHECK(made.n_batch >= made.n_ubatch);
+    const llama_context_params& used = fake::last_params();
+    CHECK(used.n_outputs_max >= static_cast<uint32_t>(n_seq_max));
+    CHECK(fills_lines(used.n_outputs_max));
+    CHECK(used.n_ubatch % used.n_seq_max == 0);
+    CHECK(fills_lines(used.n_ubatch));
+    CHECK(used.n_ubatch >= 512);
+    CHECK(used.n_batch >= used.n_ubatch);
   }
 }
 

@@ -32,15 +32,15 @@ struct Answers {
 };
 
 Answers answers(lh_engine& engine, int64_t n) {
-  Answers found;
+  Answers answers;
   for (int64_t id = 0; id < n; ++id) {
     const lh_client_info info = engine.get(id);
-    found.texts.emplace_back(info.text);
-    found.tokens.emplace_back(info.tokens, info.tokens + info.n_generated);
-    found.finishes.push_back(info.finish);
+    answers.texts.emplace_back(info.text);
+    answers.tokens.emplace_back(info.tokens, info.tokens + info.n_generated);
+    answers.finishes.push_back(info.finish);
   }
-  found.n_batches = engine.stats().n_batches;
-  return found;
+  answers.n_batches = engine.stats().n_batches;
+  return answers;
 }
 
 void check_same(const Answers& a, const Answers& b) {
@@ -54,34 +54,34 @@ void check_same(const Answers& a, const Answers& b) {
 TEST_CASE("the answer is that of one token a step, in fewer steps") {
   for (const bool unified : {true, false}) {
     for (const float temperature : {0.0F, 1.5F}) {
-      Answers found[2];
+      Answers by_step[2];
       for (const bool stepwise : {false, true}) {
         Fixture f(512, 4, unified);
         for (int64_t id = 0; id < 3; ++id) {
           submit(f.engine, id, stepwise, kLongest, temperature);
         }
         toy::run_all(f.engine);
-        found[stepwise ? 1 : 0] = answers(f.engine, 3);
+        by_step[stepwise ? 1 : 0] = answers(f.engine, 3);
       }
-      check_same(found[0], found[1]);
-      CHECK(found[0].finishes == std::vector<int32_t>(3, LH_FINISH_EOG));
-      CHECK(found[0].texts[0].find("the answer is a") == 0);
-      CHECK(2 * found[0].n_batches < found[1].n_batches);
+      check_same(by_step[0], by_step[1]);
+      CHECK(by_step[0].finishes == std::vector<int32_t>(3, LH_FINISH_EOG));
+      CHECK(by_step[0].texts[0].find("the answer is a") == 0);
+      CHECK(2 * by_step[0].n_batches < by_step[1].n_batches);
     }
   }
 }
 
 TEST_CASE("max_tokens and stop texts cut what must come as well") {
   for (int32_t max_tokens = 1; max_tokens < 45; ++max_tokens) {
-    Answers found[2];
+    Answers by_step[2];
     for (const bool stepwise : {false, true}) {
       Fixture f(512, 4, false);
       submit(f.engine, 0, stepwise, max_tokens);
       toy::run_all(f.engine);
-      found[stepwise ? 1 : 0] = answers(f.engine, 1);
+      by_step[stepwise ? 1 : 0] = answers(f.engine, 1);
     }
-    check_same(found[0], found[1]);
-    CHECK(found[0].tokens[0].size() <= static_cast<size_t>(max_tokens));
+    check_same(by_step[0], by_step[1]);
+    CHECK(by_step[0].tokens[0].size() <= static_cast<size_t>(max_tokens));
   }
   Fixture f(512, 4, false);
   Request request(0, distinct_prompt(0), kLongest);
@@ -141,16 +141,16 @@ TEST_CASE("a pause, a resize and a failed batch lose none of them") {
 }
 
 TEST_CASE("the deterministic mode computes them as it computes prompts") {
-  Answers found[2];
+  Answers by_step[2];
   for (const bool stepwise : {false, true}) {
     Fixture f;
     fake::settings().uniform_rows = lh::kUniformRows;
     lh_engine engine(*f.model, toy::deterministic_params(128, 8));
     for (int64_t id = 0; id < 5; ++id) submit(engine, id, stepwise);
     toy::run_all(engine);
-    found[stepwise ? 1 : 0] = answers(engine, 5);
+    by_step[stepwise ? 1 : 0] = answers(engine, 5);
   }
-  check_same(found[0], found[1]);
+  check_same(by_step[0], by_step[1]);
 }
 
 TEST_CASE("drafts and what must come go together") {

@@ -18,10 +18,10 @@ using Tokens = std::vector<int32_t>;
 // different token on.
 struct Tree {
   explicit Tree(const std::vector<Tokens>& continuations) {
-    for (const Tokens& each : continuations) {
+    for (const Tokens& tokens : continuations) {
       int32_t at = -1;
       ends.emplace_back();
-      for (const int32_t token : each) ends.back().push_back(at = child(at, token));
+      for (const int32_t token : tokens) ends.back().push_back(at = child(at, token));
     }
     native = {sizeof(lh_score), static_cast<int32_t>(token.size()), token.data(),
               parent.data()};
@@ -202,14 +202,14 @@ TEST_CASE("a score has the most likely alternatives to each of its tokens") {
       const std::vector<double> expected = fake::logprobs(before);
       CHECK(info.logprobs[k] == info.scores[k]);
       REQUIRE(info.ranks != nullptr);
-      const double own =
+      const double logprob =
           expected[static_cast<size_t>(tree.token[static_cast<size_t>(k)])];
       const auto count_above = [&expected](double limit) {
         return std::count_if(expected.begin(), expected.end(),
-                             [limit](double each) { return each > limit; });
+                             [limit](double value) { return value > limit; });
       };
-      CHECK(info.ranks[k] >= 1 + count_above(own + 2e-6));
-      CHECK(info.ranks[k] <= count_above(own - 2e-6));
+      CHECK(info.ranks[k] >= 1 + count_above(logprob + 2e-6));
+      CHECK(info.ranks[k] <= count_above(logprob - 2e-6));
       double last = 0.0;
       for (int32_t i = k * n_top; i < (k + 1) * n_top; ++i) {
         const auto token = static_cast<size_t>(info.top_tokens[i]);

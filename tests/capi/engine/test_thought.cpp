@@ -232,8 +232,9 @@ struct Setting {
 }  // namespace
 
 TEST_CASE("thoughts beside plain answers are as by hand, with pauses and faults") {
-  const char* given = std::getenv("LLAMAHERD_TEST_SCENARIOS");
-  const int32_t n_rounds = given == nullptr ? 60 : std::max(10, std::atoi(given) / 8);
+  const char* scenarios = std::getenv("LLAMAHERD_TEST_SCENARIOS");
+  const int32_t n_rounds =
+      scenarios == nullptr ? 60 : std::max(10, std::atoi(scenarios) / 8);
   for (const Setting& setting :
        {Setting{"pool", true, false, true}, Setting{"streams", false, false, true},
         Setting{"recurrent", true, true, true}}) {
@@ -274,9 +275,9 @@ TEST_CASE("thoughts beside plain answers are as by hand, with pauses and faults"
 TEST_CASE("what is asked with a thought must be right") {
   Fixture f(256, 4);
   const Tokens outside = {3, fake::kVocab};
-  const auto refuse = [&](const Thinking& given, const char* why, auto change,
+  const auto refuse = [&](const Thinking& base, const char* why, auto change,
                           int32_t max_tokens = 3) {
-    Thinking thinking = given;
+    Thinking thinking = base;
     thinking.get();
     change(thinking.native);
     toy::Request request(1, kHello, max_tokens);

@@ -113,10 +113,10 @@ TEST_CASE("a good file passes, and its sizes are told") {
 TEST_CASE("a file that is cut off anywhere is refused") {
   const std::string bytes = good_file();
   for (size_t n = 0; n < bytes.size(); ++n) {
-    const std::string found = problem(bytes.substr(0, n));
+    const std::string error = problem(bytes.substr(0, n));
     CAPTURE(n);
-    CHECK(has(found, "model file \"m.gguf\" "));
-    CHECK(has(found, n < 8 ? "is not a GGUF file" : "cut off"));
+    CHECK(has(error, "model file \"m.gguf\" "));
+    CHECK(has(error, n < 8 ? "is not a GGUF file" : "cut off"));
   }
   CHECK(has(problem(bytes.substr(0, bytes.size() - 1)), "tensor \"output_norm.weight\""));
 }
@@ -427,13 +427,14 @@ TEST_CASE("a tensor that a graph takes for given is missed") {
        {"time_mix_receptance.weight", "time_mix_lerp_w.weight"},
        "time_mix_lerp_fused.weight"},
   };
-  for (const Case& each : cases) {
-    const std::string found = missing(each.architecture, each.layer);
-    CAPTURE(each.architecture);
-    CAPTURE(found);
-    CHECK(found.empty() == each.absent.empty());
-    CHECK(found.rfind("has no tensor \"", 0) == (each.absent.empty() ? found.npos : 0));
-    CHECK(has(found, each.absent));
+  for (const Case& absence : cases) {
+    const std::string error = missing(absence.architecture, absence.layer);
+    CAPTURE(absence.architecture);
+    CAPTURE(error);
+    CHECK(error.empty() == absence.absent.empty());
+    CHECK(error.rfind("has no tensor \"", 0) ==
+          (absence.absent.empty() ? error.npos : 0));
+    CHECK(has(error, absence.absent));
   }
   CHECK(has(missing("t5", {}, {"dec.blk.0.attn_q.weight"}), "dec.blk.0.attn_rel_b"));
   CHECK(has(missing("glm-dsa", {"attn_norm.weight"}), "blk.0.indexer.proj.weight"));

@@ -88,7 +88,7 @@ File lora_file(const LoraChange& change, ggml_type type = GGML_TYPE_F32) {
 
 void nothing(gguf_context*, Shapes&) {}
 
-lh_adapters listed(const lh_lora& lora) {
+lh_adapters adapters_of(const lh_lora& lora) {
   lh_adapters adapters{};
   adapters.struct_size = sizeof(lh_adapters);
   adapters.lora = &lora;
@@ -99,7 +99,7 @@ lh_adapters listed(const lh_lora& lora) {
 uint64_t check(const File& lora, bool with_output = true) {
   const File model = model_file(with_output);
   const lh_lora one = {sizeof(lh_lora), lora.path(), 1.0F};
-  const lh_adapters adapters = listed(one);
+  const lh_adapters adapters = adapters_of(one);
   return lh::check_loras(&adapters, model.path());
 }
 
@@ -194,17 +194,17 @@ TEST_CASE("wrong lists of adapters are refused before anything is loaded") {
     CHECK(has(error.message, message));
   };
   const lh_lora nan = {sizeof(lh_lora), "a.gguf", std::nanf("")};
-  refused(listed(nan), "lora[0].scale must be a finite number");
+  refused(adapters_of(nan), "lora[0].scale must be a finite number");
   const lh_lora nowhere = {sizeof(lh_lora), nullptr, 1.0F};
-  refused(listed(nowhere), "lora.path must not be NULL");
-  lh_adapters adapters = listed(nowhere);
+  refused(adapters_of(nowhere), "lora.path must not be NULL");
+  lh_adapters adapters = adapters_of(nowhere);
   adapters.n_lora = -1;
   refused(adapters, "n_lora must be between 0 and 1024");
   adapters.n_lora = 1;
   adapters.lora = nullptr;
   refused(adapters, "lora must not be NULL");
   const lh_lora missing = {sizeof(lh_lora), "no/such.gguf", 1.0F};
-  adapters = listed(missing);
+  adapters = adapters_of(missing);
   lh_model_params params;
   lh_model_default_params(&params);
   params.adapters = &adapters;
@@ -217,7 +217,7 @@ TEST_CASE("adapters are loaded once, set on every context and freed with the mod
   const File file = model_file(true);
   lh_lora loras[] = {{sizeof(lh_lora), file.path(), 0.5F},
                      {sizeof(lh_lora), file.path(), 2.0F}};
-  lh_adapters adapters = listed(loras[0]);
+  lh_adapters adapters = adapters_of(loras[0]);
   adapters.n_lora = 2;
   {
     lh::Adapters owned;
@@ -247,7 +247,7 @@ TEST_CASE("an adapted model shares the weights of another and keeps them alive")
   fake::reset();
   lh_model* base = lh_model::hand_out(toy::model());
   const lh_lora lora = {sizeof(lh_lora), "no/such.gguf", 0.5F};
-  lh_adapters adapters = listed(lora);
+  lh_adapters adapters = adapters_of(lora);
   adapters.n_lora = 0;
   lh_model* adapted = nullptr;
   lh_error error{};

@@ -11,17 +11,17 @@ namespace {
 
 lh::FoundDevice device(const char* name, const char* backend, const char* id,
                        enum ggml_backend_dev_type type = GGML_BACKEND_DEVICE_TYPE_GPU) {
-  lh::FoundDevice made;
-  made.type = type;
-  made.backend = backend;
-  made.id = id;
-  std::snprintf(made.gpu.name, sizeof(made.gpu.name), "%s", name);
-  return made;
+  lh::FoundDevice new_device;
+  new_device.type = type;
+  new_device.backend = backend;
+  new_device.id = id;
+  std::snprintf(new_device.gpu.name, sizeof(new_device.gpu.name), "%s", name);
+  return new_device;
 }
 
-std::string names(const std::vector<lh::FoundDevice>& found) {
+std::string names(const std::vector<lh::FoundDevice>& devices) {
   std::string all;
-  for (const lh::FoundDevice& device : lh::used_devices(found)) {
+  for (const lh::FoundDevice& device : lh::used_devices(devices)) {
     all += std::string(device.gpu.name) + " ";
   }
   return all;

@@ -37,15 +37,15 @@ void compare(const lh_model& model, const std::vector<const char*>& breakers,
   const auto pick = [&](std::initializer_list<float> values) {
     return *(values.begin() + random() % values.size());
   };
-  const lh::DryBreakers* made = nullptr;
+  const lh::DryBreakers* first = nullptr;
   lh::SamplerCache cache;
   for (int round = 0; round < 20; ++round) {
     lh_sampling_params p = some_params(pick);
     p.n_dry_breakers = static_cast<int32_t>(breakers.size());
     p.dry_breakers = breakers.data();
     const auto shared = cache.breakers(model, p);
-    CHECK(made == nullptr || made == shared.get());  // created once for all samplers
-    made = shared.get();
+    CHECK(first == nullptr || first == shared.get());  // created once for all samplers
+    first = shared.get();
     lh::Dry ours(shared, p);
     std::vector<const char*> texts = breakers;
     const lh::SamplerPtr theirs(llama_sampler_init_dry(

@@ -76,7 +76,7 @@ double expected(const std::vector<float>& row) {
   return static_cast<double>(most + std::log(sum));
 }
 
-double found(const std::vector<float>& row) {
+double log_sum(const std::vector<float>& row) {
   return lh::log_sum_exp(row.data(), static_cast<int32_t>(row.size()));
 }
 
@@ -89,7 +89,8 @@ TEST_CASE("log_sum_exp is right to 1e-6 for rows of any length and spread") {
       std::normal_distribution<float> draw(-5.0F, spread);
       std::vector<float> row(n);
       for (float& x : row) x = spread > 0 ? draw(random) : 2.0F;
-      CHECK(std::abs(found(row) - expected(row)) < 1e-6 + 1e-7 * std::abs(expected(row)));
+      CHECK(std::abs(log_sum(row) - expected(row)) <
+            1e-6 + 1e-7 * std::abs(expected(row)));
     }
   }
 }
@@ -98,9 +99,9 @@ TEST_CASE("tokens that may not come have no part in it") {
   constexpr float kInfinity = std::numeric_limits<float>::infinity();
   std::vector<float> row(1000, -kInfinity);
   row[500] = 3.0F;
-  CHECK(found(row) == doctest::Approx(3.0));
+  CHECK(log_sum(row) == doctest::Approx(3.0));
   row[999] = 3.0F;
-  CHECK(found(row) == doctest::Approx(3.0 + std::log(2.0)));
+  CHECK(log_sum(row) == doctest::Approx(3.0 + std::log(2.0)));
 }
 
 TEST_CASE("what is no distribution gives no number") {
@@ -109,8 +110,8 @@ TEST_CASE("what is no distribution gives no number") {
     for (const float bad : {std::nanf(""), kInfinity}) {
       std::vector<float> row(300, 1.0F);
       row[at] = bad;
-      CHECK(std::isnan(found(row)));
+      CHECK(std::isnan(log_sum(row)));
     }
   }
-  CHECK(std::isnan(found(std::vector<float>(20, -kInfinity))));
+  CHECK(std::isnan(log_sum(std::vector<float>(20, -kInfinity))));
 }

@@ -70,9 +70,9 @@ static void test_vectors(const lh_model* model, int32_t pooling, int32_t n_batch
   SUCCEEDS(lh_embedder_run(embedder, tokens, offsets, kTexts, vectors, &error));
   for (int32_t i = 0; i < kTexts; ++i) {
     CHECK(fabs(dot(vectors + i * n, vectors + i * n, n) - 1) < 1e-4);
-    const int64_t own[2] = {0, offsets[i + 1] - offsets[i]};
+    const int64_t bounds[2] = {0, offsets[i + 1] - offsets[i]};
     float alone[kMostEmbd];
-    SUCCEEDS(lh_embedder_run(embedder, tokens + offsets[i], own, 1, alone, &error));
+    SUCCEEDS(lh_embedder_run(embedder, tokens + offsets[i], bounds, 1, alone, &error));
     CHECK(dot(vectors + i * n, alone, n) > 0.999);
   }
   if (pooling == LH_POOLING_MEAN) {
