@@ -126,7 +126,7 @@ code_data <- function(data, text, quosure, codebook, context, env) {
       run_in_slices(
         py_call("annotate_start", object, texts$values, as_python(codebook), options),
         bar = bar,
-        made = frame_of,
+        as_value = frame_of,
         begun = function(started) {
           journal <<- r_path(started[["journal"]])
           if (isTRUE(options$journal) && verbosity >= 0) {

@@ -144,11 +144,11 @@ new_names <- function(roles, columns, existing) {
   } else if (!is.null(columns)) {
     columns <- check_string(columns, "columns")
   }
-  found <- rlang::try_fetch(
+  new_names <- rlang::try_fetch(
     py_call("column_names", as_py_list(roles), columns, as_py_list(existing)),
     llamaherd_error_argument = \(cnd) abort_names(cnd)
   )
-  unlist(found)
+  unlist(new_names)
 }
 
 # Turns Python's error about column names into an error whose message contains the solution in R.
@@ -165,9 +165,9 @@ abort_names <- function(cnd) {
   ))
 }
 
-# Returns `data` with the new columns. `texts` is the return value of texts_of(), `found` the
+# Returns `data` with the new columns. `texts` is the return value of texts_of(), `results` the
 # results of Python.
-coded_frame <- function(data, texts, codebook, names, found) {
+coded_frame <- function(data, texts, codebook, names, results) {
   text <- if (texts$is_column) texts$name else unname(names["coded_text"])
   # A result without the columns of labels and texts, such as a table of counts by label, is not a
   # table of coded texts.
@@ -175,10 +175,10 @@ coded_frame <- function(data, texts, codebook, names, found) {
   if (length(needs) < 2) {
     needs <- unique(c(needs, names))[1:2]
   }
-  new <- as.list(found$columns)
+  new <- as.list(results$columns)
   is_generated <- codebook$type %in% c("fields", "spans")
   if (is_generated) {
-    new <- c(as.list(text_columns(found$answers, schema_columns(codebook$schema))), new)
+    new <- c(as.list(text_columns(results$answers, schema_columns(codebook$schema))), new)
   }
   new$coded_text <- texts$texts
   data <- if (inherits(data, "llamaherd_coded")) without_coding(data) else data
@@ -186,21 +186,21 @@ coded_frame <- function(data, texts, codebook, names, found) {
     data[[names[[role]]]] <- new[[role]]
   }
   needs <- unname(needs)
-  each <- startsWith(names(names), "p_") & !is_generated
+  is_prob <- startsWith(names(names), "p_") & !is_generated
   coding <- list(
     label = if ("label" %in% names(names)) names[["label"]],
     text = text,
-    names = found$names,
-    probs = stats::setNames(names[each], substring(names(names)[each], 3L)),
+    names = results$names,
+    probs = stats::setNames(names[is_prob], substring(names(names)[is_prob], 3L)),
     columns = names,
     codebook = codebook,
     needs = needs,
-    prob_roles = if (!is_generated) names(names)[each | names(names) == "prob"],
-    answers = if (is_generated) found$labels,
+    prob_roles = if (!is_generated) names(names)[is_prob | names(names) == "prob"],
+    answers = if (is_generated) results$labels,
     span_labels = if (codebook$type == "spans") names(codebook$labels),
-    run = jsonlite::parse_json(found$run),
-    run_json = found$run,
-    stats = found$stats
+    run = jsonlite::parse_json(results$run),
+    run_json = results$run,
+    stats = results$stats
   )
   as_coded(data, with_keys(coding, data))
 }

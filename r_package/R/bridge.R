@@ -286,7 +286,7 @@ call_python <- function(
         py_call("call_start", fun, arguments, as.character(getRversion())),
         \(job) py_call("call_result", job, warns = warns),
         bar,
-        made = finished,
+        as_value = finished,
         begun = \(started) journal <<- started[["journal"]]
       )
     )

@@ -60,9 +60,9 @@ readers <- list(
 # Converts arguments of the function whose frame is `env`, by name. Named arguments in `...` are
 # converted already.
 py_arguments <- function(..., env = rlang::caller_env()) {
-  given <- rlang::list2(...)
-  is_name <- !nzchar(rlang::names2(given))
-  names <- as.character(unlist(given[is_name]))
+  arguments <- rlang::list2(...)
+  is_name <- !nzchar(rlang::names2(arguments))
+  names <- as.character(unlist(arguments[is_name]))
   values <- lapply(names, \(name) {
     is_missing <- eval(call("missing", as.name(name)), env)
     if (is_missing && rlang::is_missing(formals(function_of(env))[[name]])) {
@@ -71,7 +71,7 @@ py_arguments <- function(..., env = rlang::caller_env()) {
     read <- readers[[name]] %||% py_value
     read(get(name, env), name)
   })
-  c(rlang::set_names(values, names), given[!is_name])
+  c(rlang::set_names(values, names), arguments[!is_name])
 }
 
 # Converts a path, which may begin with "~".

@@ -80,13 +80,13 @@ code_texts <- function(
   check_dots(list(...))
   is_frame <- is.data.frame(data)
   if (!is_frame) {
-    given <- gold_for_python(data, "data")
+    texts <- gold_for_python(data, "data")
     text <- "text"
     id <- NULL
   } else {
     text <- one_column(rlang::enquo(text), data, "text")
     id <- one_column(rlang::enquo(id), data, "id")
-    given <- frame_for_python(data, c(text, id %||% intersect("id", names(data))))
+    texts <- frame_for_python(data, c(text, id %||% intersect("id", names(data))))
   }
   options <- py_arguments(
     c("tie_coder", "seed", "host", "port", "keys", "coders", "path"),
@@ -96,18 +96,18 @@ code_texts <- function(
   )
   book <- if (!is.null(codebook)) as_python(check_class(codebook, "llamaherd_codebook"))
   browser <- check_flag(browser)
-  made <- function(found) {
-    result <- found$codes
+  as_codes <- function(coded) {
+    result <- coded$codes
     if (is.null(result)) {
       result <- data
-      result[names(found$columns)] <- found$columns
+      result[names(coded$columns)] <- coded$columns
     }
-    structure(result, notes = found$notes)
+    structure(result, notes = coded$notes)
   }
   run <- run_in_slices(
-    py_call("code_start", given, book, options),
+    py_call("code_start", texts, book, options),
     bar = new_bar(interactive()),
-    made = made,
+    as_value = as_codes,
     begun = function(started) {
       writeLines(as_text(started[["lines"]]))
       if (browser) {
@@ -115,5 +115,5 @@ code_texts <- function(
       }
     }
   )
-  made(run$value)
+  as_codes(run$value)
 }

@@ -169,13 +169,13 @@ candidate <- function(codebook, context = NULL, ...) {
   if (length(settings) > 0 && !all(nzchar(rlang::names2(settings)))) {
     abort_argument("...", "named settings of annotate_texts()", settings)
   }
-  made <- structure(
+  candidate <- structure(
     list(codebook = codebook, context = context, settings = settings),
     class = "llamaherd_candidate"
   )
   settings <- settings_given(settings)
   call_python("candidate", list(codebook = checked$codebook, settings = settings))
-  made
+  candidate
 }
 
 #' @rdname compare_codebooks
@@ -237,8 +237,8 @@ print.llamaherd_candidate <- function(x, ...) {
 check_candidates <- function(x, context) {
   x <- list_of(x, c("llamaherd_codebook", "llamaherd_candidate"), "candidates")
   for (i in which(vapply(x, \(one) is.null(one$context %||% context), NA))) {
-    own <- names(x)[[i]]
-    must <- sprintf("a context, because candidate \"%s\" has none of its own", own)
+    name <- names(x)[[i]]
+    must <- sprintf("a context, because candidate \"%s\" has none of its own", name)
     abort_argument("context", must, NULL)
   }
   lapply(x, as_python, "context")

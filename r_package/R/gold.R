@@ -190,8 +190,8 @@ gold_sample <- function(
     confidence <- confidence %||% known$margin %||% known$prob
   }
   several <- several_labels(several, data, after$design)
-  each <- if (several && is_uncertainty) known$each
-  uses <- c(text, label, id, by, each, if (is.character(confidence)) confidence)
+  probs <- if (several && is_uncertainty) known$each
+  uses <- c(text, label, id, by, probs, if (is.character(confidence)) confidence)
   uses <- c(uses, if (is.character(weights)) weights)
   # Labels that the model never gave have columns of probabilities, too.
   uses <- c(uses, if (is.null(known$names)) columns_of_labels(label, data))
@@ -228,7 +228,7 @@ gold_sample <- function(
     allocation = check_allocation(allocation),
     names = as_py_list(check_names_of(names)),
     several = several,
-    each = as_py_list(each),
+    each = as_py_list(probs),
     after = if (!is.null(after)) gold_for_python(after, "after"),
     weights = if (is.numeric(weights)) as_py_numbers(weights) else weights
   )

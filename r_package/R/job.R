@@ -18,7 +18,7 @@ run_call <- function(start, make, context, prompts, options, verbosity, progress
       run_in_slices(
         py_call(start[[1]], !!!start[-1], context, prompts$values, options),
         bar = new_bar(progress),
-        made = samples_of
+        as_value = samples_of
       )
     )
     result <- result_of(run$value)
@@ -75,8 +75,8 @@ interrupt <- function(message, results, verbosity, journal = NULL) {
 # started, and for short calls of a model also its result. `collect` is a function that returns the
 # results of a job, and `bar` is the return value of new_bar().
 #
-# `made` converts the results to the value of last_results(), if the function ends in another way
-# than by returning: by an error, also of the job, a time limit, or a jump of a calling handler.
+# `as_value` converts the results to the value of last_results(), if the function ends in another
+# way than by returning: by an error, also of the job, a time limit, or a jump of a calling handler.
 # NULL keeps nothing.
 # `begun` is called with the value of `start` when the job has started; an error of this function
 # ends the job.
@@ -88,7 +88,7 @@ run_in_slices <- function(
   collect = \(job) py_call("job_result", job),
   bar = new_bar(FALSE),
   keep = TRUE,
-  made = NULL,
+  as_value = NULL,
   begun = \(started) NULL
 ) {
   force(bar) # checks its arguments before the job starts
@@ -96,7 +96,7 @@ run_in_slices <- function(
     started <- holding(start)
     job <- started$value[["job"]]
     is_over <- FALSE
-    on.exit(if (!is_over) end_early(job, collect, made))
+    on.exit(if (!is_over) end_early(job, collect, as_value))
     signal_held(started$held)
     begun(started$value)
 
@@ -127,12 +127,12 @@ wait_for_result <- function(start, ended, ..., verbosity = 0L) {
 }
 
 # Ends a job for which R no longer waits, and keeps its finished results.
-end_early <- function(job, collect, made) {
+end_early <- function(job, collect, as_value) {
   suspendInterrupts({
     py_call("job_cancel", job)
-    if (!is.null(made)) {
+    if (!is.null(as_value)) {
       py_call("job_keep", job)
-      keep_results(made(holding(collect(job))$value))
+      keep_results(as_value(holding(collect(job))$value))
     }
   })
 }

@@ -70,7 +70,7 @@ choose_examples <- function(
   if (!is.null(embeddings) && (!is.matrix(embeddings) || !is.numeric(embeddings))) {
     abort_argument("embeddings", "a matrix of numbers", embeddings)
   }
-  found <- call_python(
+  result <- call_python(
     "choose_examples",
     py_arguments(
       c("gold", "k", "codebook", "by", "coded", "context"),
@@ -80,13 +80,13 @@ choose_examples <- function(
       settings = list(...)
     )
   )
-  effect <- found$effect
-  if (isTRUE(found$is_gain)) {
+  effect <- result$effect
+  if (isTRUE(result$is_gain)) {
     cli::cli_inform("{effect}.")
   } else if (!is.null(effect)) {
     warn("{effect}.", "examples")
   }
-  found$codebook
+  result$codebook
 }
 
 #' @rdname choose_examples
@@ -95,15 +95,15 @@ disagreements <- function(coded, gold, parts = "explore", peek = FALSE) {
   check_given(coded)
   coded <- labels_given(coded)
   arguments <- py_arguments("gold", "parts", "peek", coded = coded)
-  found <- call_python("disagreements", arguments)
-  missing <- found$n_missing
+  result <- call_python("disagreements", arguments)
+  missing <- result$n_missing
   if (missing > 0) {
     warn(
       "{missing} coded text{?s} {?has/have} no label and {?is/are} left out.",
       "failed"
     )
   }
-  found$table
+  result$table
 }
 
 #' Split a gold-standard sample to explore, select and evaluate

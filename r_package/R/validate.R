@@ -129,9 +129,9 @@ validate <- function(
       label_col = label_col,
       truth_col = truth_col
     )
-    own <- models[setdiff(names(models), names(columns))]
-    given <- list(annotations, label_levels = label_levels)
-    return(rlang::exec("validate_models", !!!c(given, columns, own)))
+    variables <- models[setdiff(names(models), names(columns))]
+    positional <- list(annotations, label_levels = label_levels)
+    return(rlang::exec("validate_models", !!!c(positional, columns, variables)))
   }
   of_columns <- if (is.data.frame(annotations)) annotations else data.frame()
   weights <- column_or_values(rlang::enquo(weights), of_columns, "weights")
@@ -146,8 +146,8 @@ validate <- function(
   known <- if (identical(label, known$label)) known else list()
   codes <- human_codes(gold, annotations, truth_col)
   design <- if (inherits(gold, "llamaherd_gold")) gold$design
-  given <- several %||% design$several
-  check_lost_record(data, label, "annotations", given, scale %||% design$scale)
+  known_several <- several %||% design$several
+  check_lost_record(data, label, "annotations", known_several, scale %||% design$scale)
   several <- if (is.null(several)) {
     isTRUE(known$several) || isTRUE(design$several)
   } else {
@@ -286,8 +286,8 @@ texts_for_people <- function(x, accuracy, prob = NULL, sure = FALSE) {
   }
   columns <- lapply(unclass(x)[names(x)], as_py_list)
   probs <- as_py_list(check_numeric(prob))
-  found <- py_call("for_people", columns, probs, py_value(accuracy), py_value(sure))
-  structure(found$rows, threshold = found$threshold)
+  for_people <- py_call("for_people", columns, probs, py_value(accuracy), py_value(sure))
+  structure(for_people$rows, threshold = for_people$threshold)
 }
 
 abort_no_prob <- function() {
