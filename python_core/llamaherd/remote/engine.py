@@ -220,7 +220,6 @@ class RemoteEngine(Elsewhere):
 
     @property
     def record(self) -> dict[str, Any]:
-        """See `Elsewhere`."""
         return {
             "file": self.name,
             "size_bytes": None,
@@ -303,7 +302,6 @@ class RemoteEngine(Elsewhere):
     def labelling(
         self, prompts: Sequence[object], labels: Labels, options: ClassifyOptions
     ) -> LabelRequests:
-        """See `Elsewhere`."""
         self._form.check_labels(options)
         is_own = isinstance(self._form, OwnForm)
         names = labels.names if is_own else labels.readings
@@ -330,7 +328,6 @@ class RemoteEngine(Elsewhere):
         return LabelRequests(requests, convert)
 
     def embedding(self, texts: object, options: EmbedOptions) -> EmbedCall:
-        """See `Elsewhere`."""
         content = {"model": self.name, **self._form.embedding(options)}
         embedder = RemoteEmbedder(
             self._loop, content, self._n_at_once, is_scaled=options.normalize

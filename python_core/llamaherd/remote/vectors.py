@@ -86,7 +86,6 @@ class RemoteEmbedder:
         return len(result.scores)
 
     def run(self, texts: Sequence[array[int]]) -> array[float]:
-        """See `Embedder`."""
         result = self._result([bytes(text.tolist()).decode() for text in texts])
         if result.scores is None:
             raise NativeError(result.error or "the call was cancelled", 0)
@@ -101,7 +100,6 @@ class RemoteEmbedder:
         return array("f", vectors.ravel())
 
     def abort(self) -> None:
-        """See `Embedder`."""
         with self._lock:
             self._is_aborted = True
             calls = list(self._calls)

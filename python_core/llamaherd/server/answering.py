@@ -183,7 +183,6 @@ class Answering(Computing):
         self._format = form
 
     async def compute(self, request: JsonRequest, running: Running) -> None:
-        """See `Computing`."""
         fields, n_bytes = request.fields, request.n_bytes
         first, pool = self._pools(request)
 
@@ -308,7 +307,6 @@ class Working(Computing):
         self._format = form
 
     async def compute(self, request: JsonRequest, running: Running) -> None:
-        """See `Computing`."""
         first, pool = self._pools(request)
         record = request.record
 

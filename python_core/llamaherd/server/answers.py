@@ -178,7 +178,6 @@ class _OpenAiWriter(FormWriter):
         self._is_sent = False  # whether the log-probabilities of a late answer were sent
 
     def body(self, replies: Sequence[ServedAnswer]) -> dict[str, object]:
-        """See `FormWriter`."""
         choices = [
             {
                 "index": reply.index,
@@ -192,7 +191,6 @@ class _OpenAiWriter(FormWriter):
         return {**self._head(self._object), "choices": choices, "usage": used}
 
     def late(self, reply: ServedAnswer) -> str:
-        """See `FormWriter`."""
         parts, logprobs = self._late_parts(reply), self._logprobs_of(reply.result)
         self._is_sent = bool(parts)
         return "".join(
@@ -201,7 +199,6 @@ class _OpenAiWriter(FormWriter):
         )
 
     def finish(self, reply: ServedAnswer) -> str:
-        """See `FormWriter`."""
         if not self.is_late:
             logprobs = self._new_logprobs()
         else:
@@ -211,7 +208,6 @@ class _OpenAiWriter(FormWriter):
         return self._choice(reply.index, self._nothing, logprobs, reply.reason, n_tokens)
 
     def last(self, results: Sequence[Result]) -> str:
-        """See `FormWriter`."""
         used = ""
         if self._parsed.with_usage:
             fields = {"choices": [], "usage": usage(results)}
@@ -302,7 +298,6 @@ class CompletionWriter(_OpenAiWriter):
         return whole
 
     def text(self, text: str, n_tokens: int) -> str:
-        """See `FormWriter`."""
         return self._choice(0, {"text": text}, self._new_logprobs(), None, n_tokens)
 
     def _choice_content(self, reply: ServedAnswer) -> dict[str, object]:
@@ -350,7 +345,6 @@ class ChatWriter(_OpenAiWriter):
         return self._delta({"reasoning_content": text})
 
     def text(self, text: str, n_tokens: int) -> str:
-        """See `FormWriter`."""
         return self._delta({"content": text}, 0, n_tokens, self._new_logprobs())
 
     def call(self, parts: Sequence[Mapping[str, Any]], n_tokens: int) -> str:

@@ -218,7 +218,6 @@ class MessageWriter(FormWriter):
         self._open = ""  # type of a block that has begun and not ended
 
     def body(self, replies: Sequence[ServedAnswer]) -> dict[str, object]:
-        """See `FormWriter`."""
         (reply,) = replies
         content: list[dict[str, object]] = []
         if reply.result.thinking is not None:
@@ -234,23 +233,19 @@ class MessageWriter(FormWriter):
         return {**self._head, "content": content, **self._ending(reply), **used}
 
     def start(self) -> str:
-        """See `FormWriter`."""
         usage = {"input_tokens": self._parsed.n_prompt_tokens, "output_tokens": 0}
         ending = {"stop_reason": None, "stop_sequence": None}
         message: dict[str, object] = {**self._head, "content": [], **ending}
         return _event("message_start", message={**message, "usage": usage})
 
     def thought(self, text: str) -> str:
-        """See `FormWriter`."""
         new = _block("thinking", thinking="", signature="")
         return self._grow(new, "thinking_delta", thinking=text)
 
     def text(self, text: str, _n_tokens: int) -> str:
-        """See `FormWriter`."""
         return self._grow(_block("text", text=""), "text_delta", text=text)
 
     def call(self, parts: Sequence[Mapping[str, Any]], _n_tokens: int) -> str:
-        """See `FormWriter`."""
         return "".join(
             self._begin_call(part["id"], part["function"]["name"])
             if "id" in part
@@ -259,7 +254,6 @@ class MessageWriter(FormWriter):
         )
 
     def late(self, reply: ServedAnswer) -> str:
-        """See `FormWriter`."""
         calls = (
             self._begin_call(call.id, call.name) + self._arguments(call.arguments)
             for call in reply.calls
@@ -267,7 +261,6 @@ class MessageWriter(FormWriter):
         return "".join((super().late(reply), *calls))
 
     def finish(self, reply: ServedAnswer) -> str:
-        """See `FormWriter`."""
         events = []
         if self._index < 0 or (self._open == "thinking" and not reply.calls):
             events.append(self._begin(_block("text", text="")))
@@ -369,13 +362,11 @@ class Messages(RewrittenChat):
         return f"event: error\n{super().error_event(error)}"
 
     def understand(self, fields: dict[str, object]) -> ParsedRequest:
-        """See `AnswerFormat`."""
         parsed = super().understand(fields)
         # The first event of a stream has the number of tokens of the prompt.
         return replace(parsed, with_running_usage=parsed.stream)
 
     def as_chat(self, request: Mapping[str, Any]) -> dict[str, object]:
-        """See `RewrittenChat`."""
         chat = {name: value for name, value in request.items() if name not in _OWN}
         chat["messages"] = _messages(request)
         chat["max_completion_tokens"] = request["max_tokens"]

@@ -86,7 +86,6 @@ class EmbeddingsApi(WorkFormat):
     needs_text = False
 
     def prepare(self, fields: dict[str, object]) -> Prepared[Embeddings]:
-        """See `WorkFormat`."""
         return self.prepared(self.effective_fields(fields))
 
     def prepared(self, request: Mapping[str, Any]) -> Prepared[Embeddings]:
@@ -237,7 +236,6 @@ class RerankApi(WorkFormat):
         self._vectors = EmbeddingsApi(served)
 
     def prepare(self, fields: dict[str, object]) -> Prepared[Any]:
-        """See `WorkFormat`."""
         request = self.effective_fields(fields)
         name, model = self._vectors.chosen(request)
         query = _text(request["query"])

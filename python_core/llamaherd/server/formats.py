@@ -202,11 +202,9 @@ class Prepared(Generic[_T]):
     stats: Stats | EmbedStats | None = None
 
     def cancel(self) -> None:
-        """See `SteppedWork`."""
         self.work.cancel()
 
     def steps(self) -> Steps[_T]:
-        """See `SteppedWork`."""
         work: Any = self.work
         is_stepped = isinstance(work, HostedCall) and work.is_stepped
         results: Any = (yield from work.steps()) if is_stepped else work.run()

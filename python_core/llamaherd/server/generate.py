@@ -33,17 +33,14 @@ class _GeneratedWriter(FormWriter):
     """Writer of an answer of `/generate`."""
 
     def body(self, replies: Sequence[ServedAnswer]) -> dict[str, object]:
-        """See `FormWriter`."""
         result = replies[0].result
         thought = {} if result.thinking is None else {"thinking": result.thinking}
         return {"text": result.text, **thought, **_ending(result)}
 
     def thought(self, text: str) -> str:
-        """See `FormWriter`."""
         return f'data: {{"thinking":{dumps(text)}}}\n\n'
 
     def text(self, text: str, _n_tokens: int) -> str:
-        """See `FormWriter`."""
         return f'data: {{"text":{dumps(text)}}}\n\n'
 
     def finish(self, reply: ServedAnswer) -> str:

@@ -115,7 +115,6 @@ class _ChatWriter(FormWriter):
     """Writer of an answer of `/api/chat`: one object, or one object in each line."""
 
     def body(self, replies: Sequence[ServedAnswer]) -> dict[str, object]:
-        """See `FormWriter`."""
         (reply,) = replies
         message = {"content": reply.text or "", **_calls(reply)}
         if reply.result.thinking is not None:
@@ -123,21 +122,17 @@ class _ChatWriter(FormWriter):
         return self._object(message, **_ending(reply))
 
     def thought(self, text: str) -> str:
-        """See `FormWriter`."""
         return self._line({"content": "", "thinking": text})
 
     def text(self, text: str, _n_tokens: int) -> str:
-        """See `FormWriter`."""
         return self._line({"content": text})
 
     def late(self, reply: ServedAnswer) -> str:
-        """See `FormWriter`."""
         if not (reply.text or reply.calls):
             return ""
         return self._line({"content": reply.text or "", **_calls(reply)})
 
     def finish(self, reply: ServedAnswer) -> str:
-        """See `FormWriter`."""
         return self._line({"content": ""}, **_ending(reply))
 
     def _line(self, message: dict[str, object], **more: object) -> str:
@@ -210,7 +205,6 @@ class OllamaChat(RewrittenChat):
         return f"{dumps({'error': str(error)})}\n"
 
     def as_chat(self, request: Mapping[str, Any]) -> dict[str, object]:
-        """See `RewrittenChat`."""
         chat = {"tools": request["tools"]} if "tools" in request else {}
         chat["messages"] = _messages(request["messages"])
         chat["stream"] = request.get("stream", True)
@@ -276,7 +270,6 @@ class OllamaEmbed(EmbeddingsApi):
     in_batches = False
 
     def prepare(self, fields: dict[str, object]) -> Prepared[Embeddings]:
-        """See `WorkFormat`."""
         request = self.effective_fields(fields)
         request.pop("options", None)
         prepared = self.prepared({"truncate": True, **request})

@@ -88,7 +88,6 @@ class Completions(AnswerFormat):
     in_batches = True
 
     def understand(self, fields: dict[str, object]) -> ParsedRequest:
-        """See `AnswerFormat`."""
         request = self.effective_fields(fields)
         echo = request.get("echo", False)
         of_prompt = logprobs.of_prompt(request)
@@ -148,7 +147,6 @@ class ChatCompletions(AnswerFormat):
     in_batches = True
 
     def understand(self, fields: dict[str, object]) -> ParsedRequest:
-        """See `AnswerFormat`."""
         request = self.effective_fields(fields)
         max_tokens = _max_tokens_of(request, self._settings.n_ctx_of(self._model))
         messages = chat_messages(request["messages"])
@@ -218,7 +216,6 @@ class RewrittenChat(AnswerFormat):
         self._chats = ChatCompletions(served)
 
     def understand(self, fields: dict[str, object]) -> ParsedRequest:
-        """See `AnswerFormat`."""
         request = self.effective_fields(fields)
         if self.length in request:
             n_ctx = self._settings.n_ctx_of(self._model)

@@ -135,11 +135,9 @@ class Responses(RewrittenChat):
     in_batches = True
 
     def understand(self, fields: dict[str, object]) -> ParsedRequest:
-        """See `AnswerFormat`."""
         return replace(super().understand(fields), repeated=_repeated_settings(fields))
 
     def as_chat(self, request: Mapping[str, Any]) -> dict[str, object]:
-        """See `RewrittenChat`."""
         chat = {name: value for name, value in request.items() if name not in _OWN}
         chat["messages"] = messages_of(request)
         chat["stream"] = request.get("stream", False)

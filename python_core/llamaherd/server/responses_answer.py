@@ -38,7 +38,6 @@ class ResponseWriter(FormWriter):
         self._is_summary = reasoning.get("summary") is not None
 
     def body(self, replies: Sequence[ServedAnswer]) -> dict[str, object]:
-        """See `FormWriter`."""
         (reply,) = replies
         status = _status(reply.reason)
         if reply.result.thinking is not None:
@@ -50,17 +49,14 @@ class ResponseWriter(FormWriter):
         return self._response(status, reply.result)
 
     def start(self) -> str:
-        """See `FormWriter`."""
         response = self._response("in_progress")
         names = ("response.created", "response.in_progress")
         return "".join(self._event(name, response=response) for name in names)
 
     def thought(self, text: str) -> str:
-        """See `FormWriter`."""
         return self._grow(self._reasoning("", "in_progress"), text)
 
     def text(self, text: str, _n_tokens: int) -> str:
-        """See `FormWriter`."""
         new = _message("", "in_progress", [])
         if self._split is None or self._logprobs is None or not text:
             return self._grow(new, text)
@@ -69,7 +65,6 @@ class ResponseWriter(FormWriter):
         )
 
     def finish(self, reply: ServedAnswer) -> str:
-        """See `FormWriter`."""
         status, events = _status(reply.reason), []
         if reply.text is not None and (reply.text or not reply.calls):
             events.append(self.text("", 0))  # begins the message of an empty answer

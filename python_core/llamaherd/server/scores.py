@@ -84,7 +84,6 @@ class ScoreApi(_RowsApi):
     )
 
     def prepare(self, fields: dict[str, object]) -> Prepared[ScoreResults]:
-        """See `WorkFormat`."""
         request, prompts = self._items(fields)
         check_pairs(prompts, request["continuations"], "continuations")
         options = ScoreOptions(**self._options(request), on_error="continue")
@@ -133,7 +132,6 @@ class ClassifyApi(_RowsApi):
     )
 
     def prepare(self, fields: dict[str, object]) -> Prepared[ClassifyResults]:
-        """See `WorkFormat`."""
         request, prompts = self._items(fields)
         check_pairs(prompts, request["labels"], "labels")
         options = ClassifyOptions(**self._options(request), on_error="continue")
@@ -209,7 +207,6 @@ class AnnotateApi(_RowsApi):
     answers = rows()
 
     def prepare(self, fields: dict[str, object]) -> Prepared[Coded]:
-        """See `WorkFormat`."""
         request, texts = self._items(fields)
         options = self._options(request)
         codebook = _codebook(request["codebook"])

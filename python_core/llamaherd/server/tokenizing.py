@@ -105,7 +105,6 @@ class TokenizeApi(_OfModel):
         return either(texts, chat)
 
     def prepare(self, fields: dict[str, object]) -> dict[str, object]:
-        """See `WorkFormat`."""
         if fields.get("messages") is not None:
             name = "return_token_strs"
             wants_texts = fields.get(name) is not None and checks.flag(name, fields[name])
@@ -168,7 +167,6 @@ class DetokenizeApi(_OfModel):
     answers = record(prompt=schemas.TEXT, content=schemas.TEXT)
 
     def prepare(self, fields: dict[str, object]) -> dict[str, object]:
-        """See `WorkFormat`."""
         request = self.effective_fields(fields)
         tokens = request["tokens"]
         for i, token in enumerate(tokens):
@@ -190,7 +188,6 @@ class TemplateApi(_OfModel):
     answers = record(prompt=schemas.TEXT)
 
     def prepare(self, fields: dict[str, object]) -> dict[str, object]:
-        """See `WorkFormat`."""
         parsed = self._parse_prompt(ChatCompletions, fields)
         return {"prompt": _render_chat(self._model, parsed)}
 
@@ -212,7 +209,6 @@ class _Counting(_OfModel):
         super().__init_subclass__()
 
     def prepare(self, fields: dict[str, object]) -> dict[str, object]:
-        """See `WorkFormat`."""
         parsed = self._parse_prompt(self.counted, fields)
         tokens = _tokens_of(self._model, self.needed[0], parsed)
         return {"object": "response.input_tokens", "input_tokens": len(tokens)}

@@ -379,19 +379,16 @@ class _Link:
         self.kept: Handle | None = None
 
     def on_piece(self, piece: Piece) -> None:
-        """See `Handle.on_piece`."""
         handle = self._handle()
         if handle is not None:
             handle.on_piece(piece)
 
     def on_output(self, i: int, output: Output, stats: RequestStats) -> None:
-        """See `Handle.on_output`."""
         handle = self._handle()
         if handle is not None:
             handle.on_output(i, output, stats)
 
     def on_end(self, error: BaseException | None) -> None:
-        """See `Handle.on_end`."""
         handle = self._handle()
         if handle is not None:
             handle.on_end(error)

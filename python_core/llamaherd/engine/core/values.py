@@ -50,11 +50,9 @@ class Whole:
 
     @property
     def schema(self) -> Schema:
-        """See `OptionKind`."""
         return {"type": "integer", "minimum": self.low, "maximum": self.high}
 
     def check(self, name: Name, value: object) -> int:
-        """See `OptionKind`."""
         if type(value) is int and self.low <= value <= self.high:
             return value
         return checks.integer(name, value, self.low, self.high)
@@ -70,11 +68,9 @@ class Real:
 
     @property
     def schema(self) -> Schema:
-        """See `OptionKind`."""
         return {"type": "number", "minimum": self.low, "maximum": self.high}
 
     def check(self, name: Name, value: object) -> float:
-        """See `OptionKind`."""
         if type(value) is float and self.low <= value <= self.high:
             return value
         return checks.real(name, value, self.low, self.high)
@@ -88,7 +84,6 @@ class Flag:
     r: ClassVar[str] = "flag"
 
     def check(self, name: Name, value: object) -> bool:
-        """See `OptionKind`."""
         return checks.flag(name, value)
 
 
@@ -100,7 +95,6 @@ class TextKind:
     r: ClassVar[str] = "text"
 
     def check(self, name: Name, value: object) -> str:
-        """See `OptionKind`."""
         return checks.text(name, value)
 
 
@@ -113,11 +107,9 @@ class Choice:
 
     @property
     def schema(self) -> Schema:
-        """See `OptionKind`."""
         return {"enum": list(self.choices)}
 
     def check(self, name: Name, value: object) -> object:
-        """See `OptionKind`."""
         return checks.choice(name, value, self.choices)
 
 
@@ -130,7 +122,6 @@ class Checked:
     r: str = ""
 
     def check(self, name: Name, value: object) -> object:
-        """See `OptionKind`."""
         return self.function(name, value)
 
 
@@ -142,7 +133,6 @@ class Unchecked:
     r: str = ""
 
     def check(self, name: Name, value: object) -> object:  # noqa: ARG002 - as in `OptionKind`
-        """See `OptionKind`."""
         return value
 
 

@@ -194,29 +194,23 @@ class OpenModel(StoredModel):
 
     @property
     def is_closed(self) -> bool:  # type: ignore[override]
-        """See `StoredModel`."""
         return self._served.is_closed
 
     @property
     def served(self) -> Mapping[str, Served]:
-        """See `StoredModel`."""
         return {self.names[0]: self._served}
 
     def served_as(self, name: str) -> Served:  # noqa: ARG002
-        """See `StoredModel`."""
         return self._served
 
     def header(self, name: str) -> Model:  # noqa: ARG002
-        """See `StoredModel`."""
         return self._served.model
 
     def identity(self, name: str, endpoint: str) -> str | None:  # noqa: ARG002
-        """See `StoredModel`."""
         other = self._served.embedding_model if endpoint in _OF_VECTORS else None
         return identity_of([self._served.model, *([] if other is None else [other])])
 
     def shown(self, name: str) -> ShownModel:
-        """See `StoredModel`."""
         return ShownModel(name=name, model=self._served.model)
 
 
@@ -260,11 +254,9 @@ class ServedFile(StoredModel):
 
     @property
     def served(self) -> Mapping[str, Served]:
-        """See `StoredModel`."""
         return {} if self.loaded is None else self.loaded.served
 
     def served_as(self, name: str) -> Served:
-        """See `StoredModel`."""
         served = self.served.get(name)
         if served is None:
             problems = {} if self.loaded is None else self.loaded.problems
@@ -272,7 +264,6 @@ class ServedFile(StoredModel):
         return served
 
     def header(self, name: str) -> ModelHeader:
-        """See `StoredModel`."""
         state, entry = self.spec.state, self._header
         if entry is None or entry[0] != state:
             try:
@@ -282,7 +273,6 @@ class ServedFile(StoredModel):
         return entry[1]
 
     def identity(self, name: str, endpoint: str) -> str | None:  # noqa: ARG002
-        """See `StoredModel`."""
         adapters = {adapter.name: adapter.path for adapter in self.spec.adapters}
         is_loaded = name in self.served
         return self._contents.identity(
@@ -290,7 +280,6 @@ class ServedFile(StoredModel):
         )
 
     def shown(self, name: str) -> ShownModel:
-        """See `StoredModel`."""
         served = self.served.get(name)
         is_base = name == self.name
         return ShownModel(
