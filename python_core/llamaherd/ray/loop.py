@@ -205,7 +205,6 @@ class ClusterLoop(SendingLoop[Dispatch]):
             n_running=min(n_slots, n_open),
             n_waiting=max(0, n_open - n_slots),
             n_slots=n_slots,
-            n_prefixes=0,
             n_ctx=0 if plan is None else plan.n_ctx,
         )
 

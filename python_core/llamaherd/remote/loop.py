@@ -47,8 +47,6 @@ class EngineLoop(SendingLoop["_Sending"]):
             n_running=n_running,
             n_waiting=max(0, n_open - n_running),
             n_slots=self._n_at_once,
-            n_prefixes=0,
-            n_ctx=0,
         )
 
     # ---- for SendingLoop ----

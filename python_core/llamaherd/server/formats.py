@@ -42,9 +42,6 @@ if TYPE_CHECKING:
 _T = TypeVar("_T")
 
 
-_NO_LOAD = Load(n_running=0, n_waiting=0, n_slots=0, n_prefixes=0, n_ctx=0)
-
-
 @dataclass(eq=False, slots=True, kw_only=True)
 class Served:
     """A model in memory with its context."""
@@ -58,7 +55,7 @@ class Served:
     @property
     def load(self) -> Load:
         """Running and waiting prompts."""
-        return _NO_LOAD if self.ctx is None else self.ctx.load
+        return Load() if self.ctx is None else self.ctx.load
 
     @property
     def counts(self) -> Counts:

@@ -4,23 +4,21 @@ from __future__ import annotations
 
 import time
 from contextlib import contextmanager
-from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING, Protocol, TypeVar
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
 
-from llamaherd.engine.core.outcome import Counts
 from llamaherd.engine.core.phrases import count_of, verb
-from llamaherd.engine.core.stats import Load
 from llamaherd.server.errors import ApiError, retry_after
 from llamaherd.server.threads import WorkThreads
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterator
 
+    from llamaherd.engine.core.stats import Load
     from llamaherd.engine.model.model import Model
     from llamaherd.server.running import Running
     from llamaherd.server.settings import ServerSettings
 
-_T = TypeVar("_T", Load, Counts)
 _MOST_BODIES = 64  # bytes of all long bodies, in bodies of the maximum size
 _BODIES_RETRY_S = 1.0
 
@@ -44,22 +42,6 @@ class ShownModel:
     n_unloads: int = 0  # number of times that the model was unloaded
     n_failures: int = 0  # number of times that loading failed
     n_patient: int = 0  # requests of batches that wait until other models are idle
-
-
-def sum_of_loads(loads: Iterable[Load]) -> Load:
-    """Return the sum of the loads of several contexts."""
-    return _sum(Load, loads)
-
-
-def sum_of_counts(counts: Iterable[Counts]) -> Counts:
-    """Return the sum of the counts of several engines."""
-    return _sum(Counts, counts)
-
-
-def _sum(kind: type[_T], items: Iterable[_T]) -> _T:
-    parts = list(items)
-    names = [field.name for field in fields(kind)]
-    return kind(**{name: sum(getattr(part, name) for part in parts) for name in names})
 
 
 class SharedState:

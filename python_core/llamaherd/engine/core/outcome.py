@@ -257,5 +257,8 @@ class Counts:
     t_decode_s: float = 0.0
     t_sample_s: float = 0.0
 
+    def __add__(self, later: Counts) -> Counts:
+        return sum_of(self, later)
+
 
 CANCELLED = Output(finish=Finish.CANCELLED)

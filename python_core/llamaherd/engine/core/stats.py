@@ -72,11 +72,14 @@ class Load:
         n_ctx: Total number of KV cells.
     """
 
-    n_running: int
-    n_waiting: int
-    n_slots: int
-    n_prefixes: int
-    n_ctx: int
+    n_running: int = 0
+    n_waiting: int = 0
+    n_slots: int = 0
+    n_prefixes: int = 0
+    n_ctx: int = 0
+
+    def __add__(self, other: Load) -> Load:
+        return sum_of(self, other)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -67,13 +67,14 @@ class Loop(ThreadedLoop):
         """Return the number of running and waiting requests."""
         runner = self._runner
         n_open = sum(len(group.open) for group in self._every())
-        n_running = 0 if runner is None else runner.n_running
+        if runner is None:
+            return Load(n_waiting=n_open)
         return Load(
-            n_running=n_running,
-            n_waiting=max(0, n_open - n_running),
-            n_slots=0 if runner is None else runner.plan.n_seq_max,
-            n_prefixes=0 if runner is None else runner.n_prefixes,
-            n_ctx=0 if runner is None else runner.plan.n_ctx,
+            n_running=runner.n_running,
+            n_waiting=max(0, n_open - runner.n_running),
+            n_slots=runner.plan.n_seq_max,
+            n_prefixes=runner.n_prefixes,
+            n_ctx=runner.plan.n_ctx,
         )
 
     def watched_counts(self) -> Counts:

@@ -18,6 +18,7 @@ from llamaherd.engine.core.errors import (
     LlamaHerdError,
     ModelLoadError,
 )
+from llamaherd.engine.core.stats import Load
 from llamaherd.engine.core.words import spoken_in
 from llamaherd.engine.memory.kv_cells import buffers_of_encoder
 from llamaherd.engine.model.loading import read_header
@@ -26,13 +27,12 @@ from llamaherd.server.chats import with_defaults
 from llamaherd.server.errors import JSON, ApiError
 from llamaherd.server.formats import Served
 from llamaherd.server.models.spec import cache_sizes, identity_of
-from llamaherd.server.state import RequestQueue, ShownModel, sum_of_loads
+from llamaherd.server.state import RequestQueue, ShownModel
 
 if TYPE_CHECKING:
     import asyncio
     from collections.abc import Callable, Mapping, Sequence
 
-    from llamaherd.engine.core.stats import Load
     from llamaherd.engine.model.loading import ModelHeader
     from llamaherd.engine.native.models import LoadInterrupt
     from llamaherd.server.models.spec import FileContents, ModelSpec
@@ -182,7 +182,7 @@ class StoredModel(ABC):
     @property
     def load(self) -> Load:
         """Running and waiting prompts of all parts."""
-        return sum_of_loads(model.load for model in self.served.values())
+        return sum((model.load for model in self.served.values()), Load())
 
 
 class OpenModel(StoredModel):

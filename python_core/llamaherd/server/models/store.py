@@ -15,6 +15,8 @@ from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
 from llamaherd.engine.core.errors import LlamaHerdError
+from llamaherd.engine.core.outcome import Counts
+from llamaherd.engine.core.stats import Load
 from llamaherd.engine.core.words import words
 from llamaherd.engine.native.models import LoadInterrupt
 from llamaherd.server.errors import ApiError, retry_after, stopping
@@ -22,15 +24,12 @@ from llamaherd.server.models.loading import ServedFile
 from llamaherd.server.models.spec import shown_down, shown_up
 from llamaherd.server.protocol import ClientGoneError
 from llamaherd.server.settings import name_among
-from llamaherd.server.state import sum_of_counts, sum_of_loads
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Sequence
 
     from starlette.types import Receive
 
-    from llamaherd.engine.core.outcome import Counts
-    from llamaherd.engine.core.stats import Load
     from llamaherd.engine.loop.slot_times import SlotTimes
     from llamaherd.engine.model.loading import ModelHeader
     from llamaherd.engine.model.model import Model
@@ -78,7 +77,7 @@ class ModelStore:
         self._interrupt = LoadInterrupt()  # ends the loading at the end of the server
         self._watchers: set[asyncio.Task[None]] = set()  # of clients that wait
         self._n_leases = 0
-        self._past: Counts = sum_of_counts(())  # of the engines of unloaded models
+        self._past = Counts()  # of the engines of unloaded models
         self._is_ended = False
 
     # ---- what pages show ----
@@ -116,13 +115,13 @@ class ModelStore:
     @property
     def load(self) -> Load:
         """Running and waiting prompts of all models in memory."""
-        return sum_of_loads(model.load for model in self._models)
+        return sum((model.load for model in self._models), Load())
 
     @property
     def counts(self) -> Counts:
         """Counts of the engines of all models, including unloaded ones."""
         served = (part for model in self._models for part in model.served.values())
-        return sum_of_counts([self._past, *(model.counts for model in served)])
+        return sum((model.counts for model in served), self._past)
 
     def slots(self) -> dict[str, SlotTimes]:
         """Return the times of the slots of models and adapters in memory, by name.
@@ -298,8 +297,8 @@ class ModelStore:
         """Close a model; `file` is the one that needs its memory."""
         loaded, victim.loaded, victim.state = victim.loaded, None, "unloading"
         if loaded is not None:
-            counts = [model.counts for model in loaded.served.values()]
-            self._past = sum_of_counts([self._past, *counts])
+            counts = (model.counts for model in loaded.served.values())
+            self._past = sum(counts, self._past)
             try:
                 await self._run(file, loaded.close)
             except Exception:
