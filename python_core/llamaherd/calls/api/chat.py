@@ -238,11 +238,7 @@ class Chat(Conversation, ClosedByWith):
     def _stream(self, text: str | None, settings: Mapping[str, Any]) -> Reply:
         with Interrupts() as interrupts:
             reply = self._submit(text, settings, interrupts)
-            try:
-                interrupts.deliver()
-            except BaseException:
-                reply.cancel()
-                raise
+            interrupts.deliver(reply.cancel)
         return reply
 
     def _submit(

@@ -110,11 +110,7 @@ def start(prepare: Callable[[], Any], kind: Callable[[Any], Any] = Job) -> Any:
         with interrupts.let_through():
             work = prepare()
         job = kind(work)
-        try:
-            interrupts.deliver()
-        except BaseException:
-            job.cancel()
-            raise
+        interrupts.deliver(job.cancel)
     return job
 
 

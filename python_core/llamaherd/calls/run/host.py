@@ -151,11 +151,7 @@ class Host(ClosedByWith):
         requests, _ = self.requests(single(prompt), options)
         with Interrupts() as interrupts:
             handle = Handle(self.loop, requests[0], self, stream=bool(options.stream))
-        try:
-            interrupts.deliver()
-        except BaseException:
-            handle.cancel()
-            raise
+        interrupts.deliver(handle.cancel)
         return handle
 
     def close(self) -> None:

@@ -66,12 +66,16 @@ class Interrupts:
         if self._handler and signal.getsignal(signal.SIGINT) == self._note:
             signal.signal(signal.SIGINT, self._handler)
 
-    def deliver(self) -> None:
-        """Raise a delayed Ctrl-C, if any."""
+    def deliver(self, cancel: Callable[[], object] = lambda: None) -> None:
+        """Raise a delayed Ctrl-C, if any; `cancel` ends what has begun."""
         if self._is_noted and self._handler is not None:
             self._is_noted = False
             self._is_held = True  # a second Ctrl-C must not interrupt these lines
-            self._handler(signal.SIGINT, None)
+            try:
+                self._handler(signal.SIGINT, None)
+            except BaseException:
+                cancel()
+                raise
 
     @contextmanager
     def let_through(self) -> Iterator[None]:
