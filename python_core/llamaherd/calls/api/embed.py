@@ -118,7 +118,7 @@ def prepare_embed(
     if isinstance(model, Elsewhere):
         model.check_open()
         return model.embedding(texts, options)
-    host, model = model if isinstance(model, Host) else None, _as_model(model)
+    host, model = model if isinstance(model, Host) else None, model_of(model)
     chosen = _pooling(model, options.pooling)
     prepared = make_texts(model, texts, truncate=options.truncate)
     warn_of_foreign(options.n_threads or hardware.n_cores())
@@ -143,7 +143,8 @@ def prepare_embed(
     )
 
 
-def _as_model(value: object) -> Model:
+def model_of(value: object) -> Model:
+    """Return a model, or the model of a context or of a Llama."""
     if isinstance(value, Model):
         return value
     if isinstance(value, Host):

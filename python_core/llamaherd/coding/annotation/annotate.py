@@ -119,12 +119,7 @@ def annotate_quietly(
 ) -> Coded:
     """Run `annotate` without warnings from notes."""
     coding = prepare_coding(frame, text, codebook, context, settings, prints_journal=True)
-    return run_to_end(
-        lambda: coding,
-        progress,
-        (),
-        lambda _: coding.nothing(),
-    )
+    return run_to_end(lambda: coding, progress, nothing=lambda _: coding.nothing())
 
 
 @takes(AnnotateOptions, CodingSettings)

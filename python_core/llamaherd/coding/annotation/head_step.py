@@ -15,19 +15,17 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from llamaherd.calls.api.embed import prepare_embed
+from llamaherd.calls.api.embed import model_of, prepare_embed
 from llamaherd.calls.journal.entry import JournalEntry
 from llamaherd.calls.journal.journal import VERSION
 from llamaherd.calls.run.embedding import EmbedJob
-from llamaherd.calls.run.host import Host
-from llamaherd.coding.annotation.answers import Answers, no_answers
+from llamaherd.coding.annotation.answers import Answers
 from llamaherd.coding.annotation.steps import HEAD, Step, fields_of, n_unsure
 from llamaherd.coding.statistics.heads import TextHead, text_head
 from llamaherd.engine.core.errors import CANCELLED, ArgumentError, JournalError
 from llamaherd.engine.core.phrases import count_of
 from llamaherd.engine.core.plain import DAMAGED
 from llamaherd.engine.model.file import content_of
-from llamaherd.engine.model.model import Model, model_of_llama
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -54,8 +52,7 @@ class HeadStep(Step):
         at: Ints,
         texts: list[str],
     ) -> None:
-        answers = no_answers(len(texts), len(work.codebook.names), work.settings)
-        super().__init__(HEAD, at, texts, answers)
+        super().__init__(HEAD, at, texts, work)
         self.model = model_of(embedder)
         self._calls = calls
         self._embedder = embedder
@@ -225,12 +222,3 @@ class HeadStep(Step):
         # only the storage failed; the labels exist
         except (sqlite3.Error, JournalError) as error:
             self._calls.warn(f"{name} could not be stored in {journal.path}: {error}")
-
-
-def model_of(embedder: Any) -> Model:
-    """Return the model of an embedder."""
-    if isinstance(embedder, Model):
-        return embedder
-    if isinstance(embedder, Host):
-        return embedder.model
-    return model_of_llama(embedder)

@@ -22,7 +22,6 @@ from llamaherd.coding.annotation.answers import (
     answers_of_classes,
     answers_of_split,
     answers_of_texts,
-    no_answers,
 )
 from llamaherd.coding.annotation.call_sequence import CallBlock
 from llamaherd.coding.annotation.columns import CodedRows, as_results
@@ -89,8 +88,7 @@ class ModelStep(Step):
         texts: list[str],
         rows: Ints,
     ) -> None:
-        answers = no_answers(len(texts), len(work.codebook.names), work.settings)
-        super().__init__(name, at, texts, answers)
+        super().__init__(name, at, texts, work)
         self.calibration: Calibration | None = None
         self.unquoted: list[str] = []
         self.around = frame_of(work.codebook, chat=work.settings.chat)

@@ -11,6 +11,7 @@ import numpy as np
 
 from llamaherd.calls.api.running import open_context
 from llamaherd.calls.run.context import Context
+from llamaherd.coding.annotation.answers import no_answers
 from llamaherd.coding.sentences import Notes
 from llamaherd.coding.statistics.heads import least_sure
 from llamaherd.coding.statistics.intervals import LEVEL, Measure, share
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 
     from llamaherd.calls.run.host import Host
     from llamaherd.coding.annotation.answers import Answers
-    from llamaherd.coding.annotation.settings import Settings
+    from llamaherd.coding.annotation.settings import CodingWork, Settings
     from llamaherd.engine.core.arrays import Floats, Ints
 
 note = Notes("llamaherd.coding.annotation")
@@ -40,11 +41,11 @@ class Step(ABC):
         facts: Further facts for the record.
     """
 
-    def __init__(self, name: str, at: Ints, texts: list[str], answers: Answers) -> None:
+    def __init__(self, name: str, at: Ints, texts: list[str], work: CodingWork) -> None:
         self.name = name
         self.at = at
         self.texts = texts
-        self.answers = answers
+        self.answers = no_answers(len(texts), len(work.codebook.names), work.settings)
         self.is_begun = False
         self.n_journal = 0
         self.seconds = 0.0
