@@ -28,63 +28,6 @@ if TYPE_CHECKING:
     from llamaherd.engine.loop.threaded import ThreadedLoop
 
 
-def make_stats(
-    results: Sequence[Result],
-    groups: Sequence[Group],
-    *,
-    n_copied: int,
-    n_journal: int,
-    seed: int,
-    wall_s: float,
-    n: int,
-) -> Stats:
-    """Compute the statistics of a call: sums over its prompts, and counts of batches."""
-    run = [(result, result.stats) for result in results if result.stats is not None]
-    n_prefill = sum(stats.n_prefill_tokens for _, stats in run)
-    n_decode = sum(stats.n_decode_tokens for _, stats in run)
-    prefill_s = sum(stats.prefill_s for _, stats in run)
-    decode_s = sum(stats.decode_s for _, stats in run)
-    thoughts = [result for result, _ in run if result.n_thinking_tokens]
-    plan = groups[0].plan if groups else None
-    n_slots = 0 if plan is None else plan.n_seq_max
-    n_batches = sum(group.counts.n_batches for group in groups)
-    n_clients = sum(group.counts.n_clients for group in groups)
-    actors = add_up(row for group in groups for row in group.actors)
-    n_slots_all = (
-        sum(row.n_batches * row.n_slots for row in actors) or n_batches * n_slots
-    )
-    return Stats(
-        n_prompts=len(results) // n,
-        n_samples=len(results),
-        n_failed=sum(result.error is not None for result in results),
-        n_prompt_tokens=sum(result.n_prompt_tokens for result in results[::n]),
-        n_reused_tokens=sum(result.n_reused_tokens for result in results[::n]),
-        n_prefill_tokens=n_prefill,
-        n_generated_tokens=sum(result.n_generated_tokens for result, _ in run),
-        n_decode_tokens=n_decode,
-        n_draft_tokens=sum(stats.n_draft_tokens for _, stats in run),
-        n_thinking_tokens=sum(result.n_thinking_tokens for result in thoughts),
-        n_thoughts=len(thoughts),
-        n_thoughts_closed=sum(thought.thinking_complete is False for thought in thoughts),
-        n_copied=n_copied,
-        n_journal=n_journal,
-        n_batches=n_batches,
-        n_slots=n_slots,
-        mean_batch_occupancy=_rate(n_clients, n_slots_all),
-        kv_cells_max=max((group.counts.n_cells_max for group in groups), default=0),
-        n_ctx=0 if plan is None else plan.n_ctx,
-        n_fallbacks=sum(group.n_fallbacks for group in groups),
-        n_pauses=sum(stats.n_pauses for _, stats in run),
-        seed=seed,
-        wall_s=wall_s,
-        prefill_s=prefill_s,
-        decode_s=decode_s,
-        prefill_tokens_per_s=_rate(n_prefill, prefill_s),
-        decode_tokens_per_s=_rate(n_decode, decode_s),
-        actors=actors,
-    )
-
-
 def add_up(rows: Iterable[ActorStats]) -> tuple[ActorStats, ...]:
     """Add up the rows of each actor; return one row per actor, ordered by actor."""
     by_actor: dict[int, ActorStats] = {}
@@ -233,21 +176,60 @@ class Call:
     def _collect_results(self, n_journal: int) -> Results:
         """Return the results so far; requests without an output are cancelled."""
         results = [self._result(i) for i in range(len(self._requests))]
-        stats = make_stats(
-            results,
-            self._groups,
-            n_copied=sum(i not in self._recalled for i in self._copy_of.values()),
-            n_journal=n_journal,
-            seed=self._seed,
-            wall_s=time.perf_counter() - self._started_s,
-            n=self._n,
-        )
         return Results(
             results,
-            stats,
+            self._make_stats(results, n_journal),
             self._n,
             layout=_layout(self._requests),
             has_thoughts=self._thinks,
+        )
+
+    def _make_stats(self, results: Sequence[Result], n_journal: int) -> Stats:
+        """Compute the statistics: sums over the prompts, and counts of batches."""
+        groups, n = self._groups, self._n
+        run = [(result, result.stats) for result in results if result.stats is not None]
+        n_prefill = sum(stats.n_prefill_tokens for _, stats in run)
+        n_decode = sum(stats.n_decode_tokens for _, stats in run)
+        prefill_s = sum(stats.prefill_s for _, stats in run)
+        decode_s = sum(stats.decode_s for _, stats in run)
+        thoughts = [result for result, _ in run if result.n_thinking_tokens]
+        plan = groups[0].plan if groups else None
+        n_slots = 0 if plan is None else plan.n_seq_max
+        n_batches = sum(group.counts.n_batches for group in groups)
+        n_clients = sum(group.counts.n_clients for group in groups)
+        actors = add_up(row for group in groups for row in group.actors)
+        n_slots_all = (
+            sum(row.n_batches * row.n_slots for row in actors) or n_batches * n_slots
+        )
+        return Stats(
+            n_prompts=len(results) // n,
+            n_samples=len(results),
+            n_failed=sum(result.error is not None for result in results),
+            n_prompt_tokens=sum(result.n_prompt_tokens for result in results[::n]),
+            n_reused_tokens=sum(result.n_reused_tokens for result in results[::n]),
+            n_prefill_tokens=n_prefill,
+            n_generated_tokens=sum(result.n_generated_tokens for result, _ in run),
+            n_decode_tokens=n_decode,
+            n_draft_tokens=sum(stats.n_draft_tokens for _, stats in run),
+            n_thinking_tokens=sum(result.n_thinking_tokens for result in thoughts),
+            n_thoughts=len(thoughts),
+            n_thoughts_closed=sum(one.thinking_complete is False for one in thoughts),
+            n_copied=sum(i not in self._recalled for i in self._copy_of.values()),
+            n_journal=n_journal,
+            n_batches=n_batches,
+            n_slots=n_slots,
+            mean_batch_occupancy=_rate(n_clients, n_slots_all),
+            kv_cells_max=max((group.counts.n_cells_max for group in groups), default=0),
+            n_ctx=0 if plan is None else plan.n_ctx,
+            n_fallbacks=sum(group.n_fallbacks for group in groups),
+            n_pauses=sum(stats.n_pauses for _, stats in run),
+            seed=self._seed,
+            wall_s=time.perf_counter() - self._started_s,
+            prefill_s=prefill_s,
+            decode_s=decode_s,
+            prefill_tokens_per_s=_rate(n_prefill, prefill_s),
+            decode_tokens_per_s=_rate(n_decode, decode_s),
+            actors=actors,
         )
 
     @property

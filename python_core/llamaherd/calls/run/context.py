@@ -12,10 +12,10 @@ from weakref import WeakKeyDictionary
 from llamaherd.calls.run.host import Host
 from llamaherd.engine.core import checks
 from llamaherd.engine.core.declaration import suggests_names
-from llamaherd.engine.core.errors import ArgumentError, ArgumentTypeError
-from llamaherd.engine.core.words import setting, words
+from llamaherd.engine.core.errors import ArgumentError, ArgumentTypeError, ContextError
+from llamaherd.engine.core.words import name_of, setting, words
 from llamaherd.engine.loop.loop import Loop
-from llamaherd.engine.loop.sizing import NativeSizing, check_cells, fixed_memory
+from llamaherd.engine.loop.sizing import NativeSizing, fixed_memory
 from llamaherd.engine.loop.threads import warn_of_foreign
 from llamaherd.engine.memory import hardware, kv_cells
 from llamaherd.engine.memory.device import device_of
@@ -102,8 +102,15 @@ class ContextSettings:
         self, metadata: Mapping[str, str], info: ModelInfo, device: Device
     ) -> None:
         """Check that the memory can hold a fixed `n_ctx` if nothing else runs."""
+        n_ctx = self.sizes.n_ctx or 0
         least = kv_cells.least_bytes_per_cell(metadata, info, self.type_k, self.type_v)
-        check_cells(self.sizes.n_ctx or 0, least, device)
+        n_bytes, total = n_ctx * least, device.total_memory()
+        if n_bytes > total:
+            raise ContextError(
+                f"a KV cache of {n_ctx} cells takes at least {n_bytes / 1e9:.1f} GB"
+                f"{device.memory_name}, and this machine has {total / 1e9:.1f}: lower "
+                f"{name_of('n_ctx')} to at most {total // least}"
+            )
 
 
 def checked_settings(

@@ -47,17 +47,6 @@ class Work:
     is_single: bool = False
 
 
-def check_cells(n_ctx: int, bytes_per_cell: int, device: Device) -> None:
-    """Check that memory can hold cells of at least some bytes if nothing else runs."""
-    n_bytes, total = n_ctx * bytes_per_cell, device.total_memory()
-    if n_bytes > total:
-        raise ContextError(
-            f"a KV cache of {n_ctx} cells takes at least {n_bytes / 1e9:.1f} GB"
-            f"{device.memory_name}, and this machine has {total / 1e9:.1f}: lower "
-            f"{name_of('n_ctx')} to at most {total // bytes_per_cell}"
-        )
-
-
 def fixed_memory(
     sizes: Sizes,
     device: Device,
