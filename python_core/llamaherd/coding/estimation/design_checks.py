@@ -133,7 +133,7 @@ def cluster_hint(
 def _widths(fits: Fits) -> dict[tuple[str, str, str], float]:
     method = fits.rows[0].method
     return {
-        (row.outcome, row.term, row.group): row.high - row.low
+        row.quantity: row.high - row.low
         for row in fits.rows
         if row.method == method and not math.isnan(row.high - row.low)
     }

@@ -127,6 +127,11 @@ class Estimate:
     lam: float = math.nan
     df: float = math.inf
 
+    @property
+    def quantity(self) -> tuple[str, str, str]:
+        """Outcome, term and group, which identify the quantity for all methods."""
+        return self.outcome, self.term, self.group
+
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Estimates:
@@ -210,7 +215,6 @@ class Estimates:
         outcomes = tuple(dict.fromkeys(outcome for outcome, _ in self.covariances))
         if outcome is None and len(outcomes) == 1:
             outcome = outcomes[0]
-        checks.choice("outcome", outcome, outcomes)
         return self.covariances[checks.choice("outcome", outcome, outcomes) or "", method]
 
     def gold_worth(self, method: Method = "dsl") -> float:
@@ -223,15 +227,14 @@ class Estimates:
         """
         n, n_texts = self.n_gold, self.n_texts
         variances = {
-            (row.outcome, row.term, row.group): row.std_error**2
+            row.quantity: row.std_error**2
             for row in self.rows
             if row.method == "gold" and row.std_error > 0
         }
         ratios = sorted(
-            row.std_error**2 / variances[key]
+            row.std_error**2 / variances[row.quantity]
             for row in self.by(method)
-            for key in [(row.outcome, row.term, row.group)]
-            if key in variances and row.std_error > 0
+            if row.quantity in variances and row.std_error > 0
         )
         if not ratios or n >= n_texts:
             return math.nan

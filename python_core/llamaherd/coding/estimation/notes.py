@@ -71,14 +71,14 @@ def never_given(label: str, y_hat: Floats, y: Floats) -> list[str]:
 def wider_than_codes(rows: Sequence[Estimate], *, can_use_probs: bool) -> list[str]:
     """Return a note if intervals by "dsl" are wider than those by "gold"."""
     by_codes = {
-        (row.outcome, row.term, row.group): row.high - row.low
+        row.quantity: row.high - row.low
         for row in rows
         if row.method == "gold" and row.high > row.low
     }
     ratios = [
-        (row.high - row.low) / by_codes[row.outcome, row.term, row.group]
+        (row.high - row.low) / by_codes[row.quantity]
         for row in rows
-        if row.method == "dsl" and (row.outcome, row.term, row.group) in by_codes
+        if row.method == "dsl" and row.quantity in by_codes
     ]
     wider = [ratio for ratio in ratios if ratio > _WIDER]
     if not wider:

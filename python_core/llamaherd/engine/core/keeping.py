@@ -80,7 +80,7 @@ def keep_made(
 def copy_error(error: BaseException) -> BaseException:
     """Return a copy of an exception; each call keeps its own results in its copy."""
     duplicate = error
-    for make in (copy, _named_interrupt):
+    for make in (copy, _as_context_error):
         with suppress(Exception):  # the class of the error may refuse copies
             duplicate = make(error)
             break
@@ -91,7 +91,7 @@ def copy_error(error: BaseException) -> BaseException:
     return duplicate
 
 
-def _named_interrupt(error: BaseException) -> BaseException:
+def _as_context_error(error: BaseException) -> BaseException:
     return ContextError(f"{type(error).__name__}: {error}")
 
 
