@@ -26,6 +26,7 @@ from llamaherd._r.forms import (
 )
 from llamaherd._r.results import Display, displays
 from llamaherd.calls.asks.scores import count_votes
+from llamaherd.coding.annotation.columns import as_results
 from llamaherd.engine.core import checks
 from llamaherd.engine.core.errors import renamed
 from llamaherd.engine.core.sampling import OF_REQUEST
@@ -137,15 +138,7 @@ def calibration_apply(
     fitted = lh.Calibration.from_json(calibration)
     fitted.check_names(names)
     values = fitted.apply(np.array(probs, dtype=float).reshape(len(probs), len(names)))
-    return lh.types.ClassifyResults(
-        names=tuple(names),
-        probs=values,
-        logprobs=values,
-        normalize="sum",
-        errors=[None] * len(values),
-        finish_reasons=["stop"] * len(values),
-        stats=lh.Stats(),
-    )
+    return as_results(values, tuple(names))
 
 
 def chat_create(

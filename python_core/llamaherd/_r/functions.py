@@ -27,6 +27,7 @@ from llamaherd.coding.estimation.estimates import limits_at
 from llamaherd.coding.validation.reliability import compare_models
 from llamaherd.engine.core.caller import cut_note
 from llamaherd.engine.native import shim
+from llamaherd.ray import connect
 from llamaherd.remote.engine import connect_with_key
 
 if TYPE_CHECKING:
@@ -53,6 +54,7 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     "chat_date_leave": swap_date,
     "check_contextual": check_contextual,
     "close": methodcaller("close"),
+    "clusters_end": connect.end,
     "codebook_make": codebook,
     "column_names": names_of_columns,
     "compare_models": compare_models,

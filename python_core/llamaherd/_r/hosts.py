@@ -25,7 +25,6 @@ from llamaherd.engine.hub.fetch import FetchWork
 from llamaherd.engine.hub.progress import FetchOptions
 from llamaherd.engine.hub.repository import checked_token
 from llamaherd.engine.native import abi
-from llamaherd.ray import connect
 from llamaherd.ray.cluster import Cluster
 from llamaherd.ray.config import Config
 from llamaherd.remote.engine import RemoteEngine
@@ -132,11 +131,6 @@ def _start_cluster(
         raise _of_cluster(error) from None
     except lh.BadArgumentError as error:
         raise _of_argument(error) from None
-
-
-def clusters_end() -> None:
-    """Close all clusters and leave Ray, at the end of R."""
-    connect.end()
 
 
 def cluster_actors(context: lh.Context | Cluster) -> Part | None:

@@ -175,7 +175,7 @@ def _of_sidecar(path: Path) -> GoldSample:
 
 
 def _warn_of_missing(sample: GoldSample, present: Collection[int]) -> None:
-    """Warn if texts of the sample have no row; `there` lists the texts with a row."""
+    """Warn if texts of the sample have no row; `present` lists the texts with a row."""
     coded = sample.gold
     missing = [i for i in range(len(sample)) if i not in present and coded[i] is None]
     if not missing:
