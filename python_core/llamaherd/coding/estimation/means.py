@@ -211,7 +211,7 @@ class _Shares:
             t = float(self._values[i])
             outcome = (f"share up to {t:g}", *self._up_to(t))
             self._known[i] = None
-            # `warned` warns once; an error means that no method gives an estimate
+            # `notes.warn_of` warns once; an error means that no method gives an estimate
             with warnings.catch_warnings(), suppress(ArgumentError):
                 warnings.simplefilter("ignore", UserWarning)
                 self._known[i] = fit_means(

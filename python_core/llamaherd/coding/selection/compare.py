@@ -133,7 +133,7 @@ def by_name(
 ) -> dict[str, Any]:
     """Return values by name; values in a list, or a single one, are named 1, 2 and so on.
 
-    `wanted` names the types `kinds` in words.
+    `expected` names the types `kinds` in words.
     """
     if not isinstance(values, Mapping):
         several = values if isinstance(values, (list, tuple)) else [values]

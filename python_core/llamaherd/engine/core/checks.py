@@ -255,7 +255,7 @@ def instance(
 def instance(
     name: Name, value: object, kind: type[Any] | tuple[type[Any], ...], expected: str
 ) -> Any:
-    """Check the type of a value; `wanted` completes the message "must be ..."."""
+    """Check the type of a value; `expected` completes the message "must be ..."."""
     if not isinstance(value, kind):
         raise ArgumentTypeError(f"must be {expected}, not {shown(value)}", argument=name)
     return value
