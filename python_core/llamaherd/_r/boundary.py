@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, ParamSpec
 import llamaherd as lh
 from llamaherd.calls.chat.conversations import Refused
 from llamaherd.engine.core import files
-from llamaherd.engine.core.argument import Argument, Id
+from llamaherd.engine.core.argument import Argument, Id, Step
 from llamaherd.engine.core.caller import notes_of, recorded_warnings
 from llamaherd.engine.core.errors import BadArgumentError, GenerationError
 from llamaherd.engine.core.words import R, spoken_in
@@ -18,7 +18,6 @@ from llamaherd.engine.core.words import R, spoken_in
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from llamaherd.engine.core.argument import Step
 
 _DELETED = "the working directory was deleted, choose another one with setwd()"
 _P = ParamSpec("_P")

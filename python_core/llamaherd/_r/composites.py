@@ -30,14 +30,13 @@ from llamaherd.coding.reports.report_data import evaluation_dict
 from llamaherd.coding.reports.reproduce import Reproduction
 from llamaherd.coding.selection.compare import CodebookCandidate, journal_of
 from llamaherd.coding.selection.disagreements import Disagreements
-from llamaherd.coding.selection.examples import effect_on_others
+from llamaherd.coding.selection.examples import By, effect_on_others
 from llamaherd.coding.selection.parts import opened_sample
 from llamaherd.coding.validation.validation import COLUMNS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from llamaherd.coding.selection.examples import By
 
 _NUMBERS = ("prob", "margin", "entropy", "mean", "sd")  # roles of columns
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -28,7 +28,7 @@ from llamaherd._r.forms import (
 from llamaherd.coding import frames
 from llamaherd.coding.annotation.label_sets import confidence_of
 from llamaherd.coding.codes import check_names
-from llamaherd.coding.estimation.estimates import Estimates
+from llamaherd.coding.estimation.estimates import Estimate, Estimates
 from llamaherd.coding.estimation.outcomes import in_one_form
 from llamaherd.coding.gold.draw import page_of, warn_of_examples
 from llamaherd.coding.gold.population import match_sample
@@ -43,10 +43,7 @@ from llamaherd.engine.core.caller import one_warning
 from llamaherd.engine.core.errors import renamed
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from llamaherd._r.arguments import ColumnsOfR
-    from llamaherd.coding.estimation.estimates import Estimate
 
     Gold = GoldSample | Sequence[Any]
 

@@ -25,17 +25,14 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import starmap
 from operator import attrgetter, itemgetter
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 import numpy as np
 
 from llamaherd._r.boundary import clean, clean_or_none, form_of
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 Part = dict[str, Any]
 _HEAD = re.compile(r"^<\w+(?:: (.*))?>(.*)$")  # first line of a printed result

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import llamaherd as lh
 from llamaherd import remote
 from llamaherd._r.arguments import codebook, integer64_texts, read_argument, unreadable
-from llamaherd._r.boundary import boundary
+from llamaherd._r.boundary import Status, boundary
 from llamaherd._r.forms import table_of
 from llamaherd.calls.api.classify import check_contextual
 from llamaherd.calls.chat.chat import swap_date
@@ -33,7 +33,6 @@ from llamaherd.remote.engine import connect_with_key
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from llamaherd._r.boundary import Status
 
 _FILES = (
     "calls",

@@ -11,14 +11,15 @@ import ctypes
 import functools
 import inspect
 import warnings
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from threading import Lock, Timer, get_ident
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import llamaherd as lh
 from llamaherd._r.arguments import by_name, convert_argument, read_argument
 from llamaherd._r.boundary import (
+    Status,
     boundary,
     clean,
     clean_or_none,
@@ -33,11 +34,6 @@ from llamaherd.engine.core.caller import recorded_warnings
 from llamaherd.engine.core.errors import JournalWarning
 from llamaherd.engine.core.keeping import keep, kept_results
 from llamaherd.engine.core.progress import JobProgress
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from llamaherd._r.boundary import Status
 
 _FIRST_WAIT_S = 0.1  # as long as R waits between two checks for Ctrl-C
 _GRACE_S = 0.5  # reports of progress follow each other in a shorter time

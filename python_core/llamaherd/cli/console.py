@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from llamaherd.calls.api.turns import checked_turns
+from llamaherd.calls.api.turns import Reply, checked_turns
 from llamaherd.cli.conventions import (
     EXPECTED,
     ExitStatus,
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from llamaherd.calls.api.chat import Chat
-    from llamaherd.calls.api.turns import Reply
 
 _PROMPT = "> "
 _DIM, _PLAIN = "\x1b[2m", "\x1b[0m"

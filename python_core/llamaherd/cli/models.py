@@ -12,6 +12,8 @@ import click
 from llamaherd.cli.conventions import ExitStatus, print_failure, tell
 from llamaherd.cli.page import Commands
 from llamaherd.engine.hub.cache import (
+    CachedModel,
+    OllamaModel,
     list_cached_models,
     list_ollama_models,
     model_cache_dir,
@@ -27,7 +29,6 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from llamaherd.engine.hub.cache import CachedModel, OllamaModel
 
 _SOURCE = """\
 SOURCE is "hf:owner/repo" of the Hugging Face hub, perhaps with ":Q4_K_M" or

@@ -23,14 +23,13 @@ import click
 from llamaherd.cli.kinds import merged_variables, type_of
 from llamaherd.cli.wording import flag_of, is_given, option_of, terms_of_command
 from llamaherd.engine.core import values
-from llamaherd.engine.core.declaration import REQUIRED, options_of
+from llamaherd.engine.core.declaration import REQUIRED, Option, Options, options_of
 from llamaherd.engine.core.errors import BadArgumentError
 from llamaherd.engine.core.words import spoken_in
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
 
-    from llamaherd.engine.core.declaration import Option, Options
 
 _TITLE = re.compile(r"([A-Z].*):")
 _FLAG = re.compile(r"  (-\S.*?)  +(\S.*)")

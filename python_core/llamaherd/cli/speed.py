@@ -18,13 +18,12 @@ from llamaherd.engine.hub.profile import cpu_name
 from llamaherd.engine.hub.quantizations import gigabytes
 from llamaherd.engine.memory import hardware
 from llamaherd.engine.memory.plan import MAX_SLOTS
-from llamaherd.optimize.measure import measure_throughput
+from llamaherd.optimize.measure import Throughput, measure_throughput
 from llamaherd.optimize.optimize import DEFAULT_TYPES, model_optimize
 from llamaherd.optimize.requantize import TYPES
 
 if TYPE_CHECKING:
     from llamaherd.engine.model.model import Model
-    from llamaherd.optimize.measure import Throughput
 
 _HEADER = ("n_seq_max", "prefill tokens/s", "decode tokens/s", "prompts/s")
 

@@ -17,7 +17,7 @@ from starlette.middleware import Middleware
 from starlette.responses import Response
 from starlette.routing import Route
 
-from llamaherd.coding_page.desk import CHANGED
+from llamaherd.coding_page.desk import CHANGED, Desk
 from llamaherd.coding_page.results import are_spans, export_codes, exports
 from llamaherd.coding_page.views import codebook_view, overview, text_view
 from llamaherd.engine.core import checks
@@ -26,19 +26,16 @@ from llamaherd.engine.core.words import spoken_in
 from llamaherd.server.access import AccessMiddleware, Guard
 from llamaherd.server.errors import JSON, ApiError
 from llamaherd.server.pages import static_routes
-from llamaherd.server.protocol import ClientGoneError, dumps, read_object
+from llamaherd.server.protocol import ClientGoneError, RequestRecord, dumps, read_object
 from llamaherd.server.schemas import shown_value, unfit
-from llamaherd.server.settings import ServerSettings
+from llamaherd.server.settings import Hosts, ServerSettings
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
 
     from starlette.requests import Request
 
-    from llamaherd.coding_page.desk import Desk
-    from llamaherd.server.protocol import RequestRecord
     from llamaherd.server.serving import ServedState
-    from llamaherd.server.settings import Hosts
 
 _MAX_BODY = 1 << 20
 _OWNER = "owner"

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from llamaherd.calls.run.job import Job
 from llamaherd.coding_page.desk import Desk
-from llamaherd.coding_page.sheet import make_sheet
+from llamaherd.coding_page.sheet import Sheet, make_sheet
 from llamaherd.engine.core import checks
 from llamaherd.engine.core.errors import ArgumentError, ArgumentTypeError
 from llamaherd.engine.core.files import is_special
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 
     from llamaherd.coding.annotation.codebook import Codebook
     from llamaherd.coding_page.results import CodingResult
-    from llamaherd.coding_page.sheet import Sheet
 
 DEFAULT_PORT = 8090
 _LOOK_S = 0.02  # interval of checks whether the page has started

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from llamaherd.coding_page.sheet import with_coders_of
-from llamaherd.coding_page.store import CodeStore, NewAct
+from llamaherd.coding_page.sheet import Sheet, with_coders_of
+from llamaherd.coding_page.store import CodeStore, Entry, NewAct
 from llamaherd.engine.core import checks
 from llamaherd.engine.core.errors import ArgumentError
 
@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from llamaherd.coding_page.form import Code
-    from llamaherd.coding_page.sheet import Sheet
-    from llamaherd.coding_page.store import Entry
 
 _LONGEST_NOTE = 10_000
 CHANGED = "changed"  # code of the error of a page that shows earlier codes

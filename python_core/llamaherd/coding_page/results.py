@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from llamaherd.coding import frames
 from llamaherd.coding.codes.span_files import MarkedText
 from llamaherd.coding.gold import forms
-from llamaherd.coding.gold.sample import sidecar
+from llamaherd.coding.gold.sample import GoldSample, sidecar
 from llamaherd.coding.validation.spans import SpanCodes, span_codes
 from llamaherd.engine.core import checks
 from llamaherd.engine.core.caller import warn_caller
@@ -22,7 +22,6 @@ from llamaherd.engine.core.files import check_free, write_whole
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from llamaherd.coding.gold.sample import GoldSample
     from llamaherd.coding_page.desk import Desk
     from llamaherd.coding_page.form import Form, FormField
 

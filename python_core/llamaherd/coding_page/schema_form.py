@@ -13,7 +13,15 @@ from llamaherd.calls.structured.subschemas import (
     parts,
     resolve,
 )
-from llamaherd.coding_page.form import Form, FormField, Level, label_form, scalar_cell
+from llamaherd.coding_page.form import (
+    Form,
+    FormField,
+    Input,
+    Level,
+    Number,
+    label_form,
+    scalar_cell,
+)
 from llamaherd.engine.core.errors import ArgumentError
 
 if TYPE_CHECKING:
@@ -21,7 +29,6 @@ if TYPE_CHECKING:
 
     from llamaherd.coding.annotation.codebook import Codebook
     from llamaherd.coding.statistics.ratings import Scale
-    from llamaherd.coding_page.form import Input, Number
 
 _MOST_LEVELS = 11  # whole numbers in a range that are shown as levels
 _TYPES: dict[str, Input] = {"string": "text", "integer": "integer", "number": "number"}

@@ -9,14 +9,13 @@ from typing import TYPE_CHECKING, Any
 
 from llamaherd.coding.statistics.agreement import COEFFICIENTS, cohen_kappa
 from llamaherd.coding.statistics.many_coders import krippendorff_alpha, percent_agreement
-from llamaherd.coding.statistics.ratings import CodesByCoder
+from llamaherd.coding.statistics.ratings import CodesByCoder, Scale
 from llamaherd.coding.validation.unitizing import Unitizing
 from llamaherd.coding_page.results import exports
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from llamaherd.coding.statistics.ratings import Scale
     from llamaherd.coding_page.desk import Desk
     from llamaherd.coding_page.form import Code, Form, FormField
     from llamaherd.coding_page.sheet import Sheet

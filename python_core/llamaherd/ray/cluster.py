@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from contextlib import nullcontext, suppress
+from contextlib import AbstractContextManager, nullcontext, suppress
 from queue import Empty, SimpleQueue
 from time import monotonic
 from typing import TYPE_CHECKING, Any, cast
@@ -21,7 +21,7 @@ from llamaherd.engine.core.errors import (
 )
 from llamaherd.engine.core.words import name_of
 from llamaherd.engine.model.model import Model
-from llamaherd.ray.config import check_config, versions
+from llamaherd.ray.config import Config, check_config, versions
 from llamaherd.ray.connect import connect, leave
 from llamaherd.ray.loop import ClusterLoop, cause_of, is_loss
 from llamaherd.ray.worker import Actor, ActorInfo, why_it_cannot_generate
@@ -29,11 +29,9 @@ from llamaherd.ray.worker import Actor, ActorInfo, why_it_cannot_generate
 if TYPE_CHECKING:
     from array import array
     from collections.abc import Callable, Sequence
-    from contextlib import AbstractContextManager
 
     from llamaherd.calls.run.embedders import EmbedSpec
     from llamaherd.calls.run.embedding import Embedder
-    from llamaherd.ray.config import Config
 
 _SLICE_S = 0.1  # maximum delay until Ctrl-C is noticed
 # Ray starts actors again without limit, and repeats a call once; see `loop`.

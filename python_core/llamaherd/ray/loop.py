@@ -20,16 +20,14 @@ from llamaherd.engine.core.errors import ArgumentError, ContextError
 from llamaherd.engine.core.outcome import Counts, Finish, Output
 from llamaherd.engine.core.stats import ActorStats, Load, RequestStats
 from llamaherd.engine.loop.threaded import SendingLoop
-from llamaherd.engine.memory.plan import AUTO_SLOTS
+from llamaherd.engine.memory.plan import AUTO_SLOTS, Plan
 from llamaherd.engine.schedule.shards import DepthFirst, Pieces
-from llamaherd.ray.worker import for_wire
+from llamaherd.ray.worker import Change, PieceAnswers, for_wire
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from llamaherd.engine.loop.group import Group
-    from llamaherd.engine.memory.plan import Plan
-    from llamaherd.ray.worker import Change, PieceAnswers
 
 _LOOK_S = 0.1  # maximum delay until a cancelled call is noticed
 _CANCEL_S = 5.0  # maximum wait for the answers of a cancelled call

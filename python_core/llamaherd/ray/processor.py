@@ -18,19 +18,17 @@ from llamaherd.coding.annotation.annotate import annotate
 from llamaherd.coding.annotation.columns import names_of_columns
 from llamaherd.engine.core import checks
 from llamaherd.engine.core.errors import ArgumentError, ArgumentTypeError
-from llamaherd.ray.config import check_config, n_threads_of, versions
+from llamaherd.ray.config import Config, check_config, n_threads_of, versions
 from llamaherd.ray.connect import import_ray
 from llamaherd.tables.template import Template
 from llamaherd.tasks.make import make_task
-from llamaherd.tasks.task import KINDS
+from llamaherd.tasks.task import KINDS, Kind
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from llamaherd.calls.run.context import Context
     from llamaherd.engine.model.model import Model
-    from llamaherd.ray.config import Config
-    from llamaherd.tasks.task import Kind
 
     Row = dict[str, Any]
     Columns = str | Mapping[str, str | None] | None

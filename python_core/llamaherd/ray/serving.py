@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from llamaherd.engine.core import checks
 from llamaherd.engine.core.errors import ClusterError
-from llamaherd.ray.config import check_config, versions
+from llamaherd.ray.config import Config, check_config, versions
 from llamaherd.ray.connect import import_ray
 from llamaherd.ray.worker import why_it_cannot_generate
 from llamaherd.remote.server import KEY_VARIABLE
@@ -17,7 +17,6 @@ from llamaherd.remote.server import KEY_VARIABLE
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Receive, Scope, Send
 
-    from llamaherd.ray.config import Config
 
 _AT_ONCE = 256  # requests that a replica runs or lets wait; its context batches them
 _SHARED = ("/files", "/batches")  # paths whose state replicas would have to share

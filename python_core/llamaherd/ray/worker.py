@@ -16,23 +16,21 @@ from typing import TYPE_CHECKING, Literal, cast
 
 import psutil
 
-from llamaherd.calls.run.embedders import make_embedder
+from llamaherd.calls.run.embedders import EmbedSpec, make_embedder
 from llamaherd.engine.core.errors import ContextError
 from llamaherd.engine.loop.group import Group, call_tree
-from llamaherd.ray.config import n_threads_of
+from llamaherd.ray.config import Config, n_threads_of
 
 if TYPE_CHECKING:
     from array import array
     from collections.abc import Mapping, Sequence
 
-    from llamaherd.calls.run.embedders import EmbedSpec
     from llamaherd.calls.run.embedding import Embedder
     from llamaherd.engine.core.outcome import Counts, Output, Piece
     from llamaherd.engine.core.request import AnswerShape, Request
     from llamaherd.engine.core.stats import RequestStats
     from llamaherd.engine.memory.plan import Plan
     from llamaherd.engine.model.model import Model
-    from llamaherd.ray.config import Config
 
 Change = Literal["give_up", "stop"]  # methods of `ThreadedLoop`
 

@@ -14,14 +14,14 @@ from llamaherd.calls.chat.conversations import Refused
 from llamaherd.calls.run.host import Elsewhere, LabelRequests
 from llamaherd.engine.core import checks
 from llamaherd.engine.core.errors import ArgumentError, Failure
-from llamaherd.engine.core.request import TokenTree
+from llamaherd.engine.core.request import Request, TokenTree
 from llamaherd.engine.core.sampling import MAX_TOKENS_OF_CHAT, SamplingParams
-from llamaherd.remote.client import checked_address
+from llamaherd.remote.client import Address, checked_address
 from llamaherd.remote.label_probs import classify_answers
 from llamaherd.remote.loop import EngineLoop
 from llamaherd.remote.openai_form import form_of, label_settings
 from llamaherd.remote.own_form import OwnForm
-from llamaherd.remote.request import SentRequest, as_json, content_hash, refuse
+from llamaherd.remote.request import ApiForm, SentRequest, as_json, content_hash, refuse
 from llamaherd.remote.server import KEY_VARIABLE, RemoteServer
 from llamaherd.remote.vectors import RemoteEmbedder, embedding_call
 
@@ -38,11 +38,8 @@ if TYPE_CHECKING:
     from llamaherd.calls.asks.scores import ClassifyResults
     from llamaherd.calls.run.embedders import EmbedSpec
     from llamaherd.calls.run.embedding import EmbedCall, Embedder
-    from llamaherd.engine.core.request import Request
     from llamaherd.engine.core.results import Results
     from llamaherd.engine.model.file import ModelFile
-    from llamaherd.remote.client import Address
-    from llamaherd.remote.request import ApiForm
 
 
 def connect(

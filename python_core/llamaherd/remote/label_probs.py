@@ -9,14 +9,13 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from llamaherd.calls.asks.labels import by_name
+from llamaherd.calls.asks.labels import Labels, by_name
 from llamaherd.calls.asks.scores import ClassifyResults, softmax
 from llamaherd.engine.core.phrases import part_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from llamaherd.calls.asks.labels import Labels
     from llamaherd.calls.asks.options import ClassifyOptions
     from llamaherd.engine.core.arrays import Floats
     from llamaherd.engine.core.results import Results

@@ -11,15 +11,13 @@ from llamaherd.engine.core.errors import ServerError
 from llamaherd.engine.core.outcome import Finish, Output
 from llamaherd.engine.core.stats import Load, RequestStats
 from llamaherd.engine.loop.threaded import SendingLoop
-from llamaherd.remote.client import FailedError, UnreachableError
-from llamaherd.remote.request import SentRequest, failed_output, refuse
+from llamaherd.remote.client import Address, FailedError, UnreachableError
+from llamaherd.remote.request import ApiForm, SentRequest, failed_output, refuse
 
 if TYPE_CHECKING:
     import httpx
 
     from llamaherd.engine.loop.group import Group
-    from llamaherd.remote.client import Address
-    from llamaherd.remote.request import ApiForm
 
 
 class EngineLoop(SendingLoop["_Sending"]):

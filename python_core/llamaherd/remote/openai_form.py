@@ -7,7 +7,12 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from llamaherd.calls.asks.options import ClassifyOptions
+from llamaherd.calls.asks.options import (
+    ClassifyOptions,
+    EmbedOptions,
+    GenerateOptions,
+    PromptOptions,
+)
 from llamaherd.calls.chat.messages import user_messages
 from llamaherd.calls.structured.shape import Shape
 from llamaherd.engine.core.argument import Argument
@@ -19,6 +24,7 @@ from llamaherd.engine.core.thinking import Thinking
 from llamaherd.remote.label_probs import AnswerToken, label_scores
 from llamaherd.remote.request import (
     ApiForm,
+    SentRequest,
     WrongAnswerError,
     count_of_tokens,
     failed_output,
@@ -32,8 +38,6 @@ from llamaherd.remote.request import (
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from llamaherd.calls.asks.options import EmbedOptions, GenerateOptions, PromptOptions
-    from llamaherd.remote.request import SentRequest
 
 _CHAT, _COMPLETION = "/chat/completions", "/completions"
 _N_ALTERNATIVES = 20  # as many as OpenAI's API and vLLM return

@@ -5,15 +5,15 @@ from __future__ import annotations
 import json
 import math
 from array import array
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from llamaherd.calls.asks.options import (
     ClassifyOptions,
     EmbedOptions,
     GenerateOptions,
 )
-from llamaherd.engine.core.declaration import options_of
+from llamaherd.engine.core.declaration import Options, options_of
 from llamaherd.engine.core.errors import NO_CODE, Failure
 from llamaherd.engine.core.outcome import Finish, Output
 from llamaherd.engine.core.sampling import SamplingParams
@@ -22,6 +22,7 @@ from llamaherd.remote.request import (
     CLASSIFY,
     GENERATE,
     ApiForm,
+    SentRequest,
     WrongAnswerError,
     count_of_tokens,
     failed_output,
@@ -31,12 +32,6 @@ from llamaherd.remote.request import (
     sent_value,
     text_of,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from llamaherd.engine.core.declaration import Options
-    from llamaherd.remote.request import SentRequest
 
 _KIND = "a server of llamaherd"
 _SAMPLING = frozenset(SamplingParams.declared)

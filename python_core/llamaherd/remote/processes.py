@@ -23,7 +23,9 @@ from llamaherd.engine.core.files import LockHeldError, take_lock
 from llamaherd.engine.core.words import call, words
 from llamaherd.remote.server import (
     KEY_VARIABLE,
+    Models,
     RemoteServer,
+    StrPath,
     lora_arguments,
     model_arguments,
     start_of_process,
@@ -32,7 +34,6 @@ from llamaherd.remote.server import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    from llamaherd.remote.server import Models, StrPath
 
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,40}")
 FOLDER_VARIABLE = "LLAMAHERD_SERVERS"

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from llamaherd.engine.core.errors import ArgumentError
 from llamaherd.engine.core.outcome import Finish, Output
 from llamaherd.engine.core.request import Request
-from llamaherd.engine.core.sampling import OF_REQUEST
+from llamaherd.engine.core.sampling import OF_REQUEST, SamplingParams
 
 if TYPE_CHECKING:
     from collections.abc import Container, Mapping, Sequence
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
         GenerateOptions,
     )
     from llamaherd.engine.core.declaration import Options
-    from llamaherd.engine.core.sampling import SamplingParams
 
 
 GENERATE, CLASSIFY = "/generate", "/classify"  # llamaherd's own paths

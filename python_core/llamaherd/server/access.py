@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from starlette.datastructures import Headers
 
 from llamaherd.server.errors import ApiError, internal, stopping
-from llamaherd.server.pages import DATA, STATIC_FILES
+from llamaherd.server.pages import DATA, STATIC_FILES, Metrics
 from llamaherd.server.protocol import ID_HEADER, RequestRecord, request_id, send_json
 from llamaherd.server.running import counts
 
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-    from llamaherd.server.pages import Metrics
     from llamaherd.server.settings import ServerSettings
     from llamaherd.server.state import SharedState
 

@@ -15,10 +15,11 @@ from llamaherd.engine.core.words import spoken_in
 from llamaherd.server import errors
 from llamaherd.server.echo import EchoedResult, start_echo
 from llamaherd.server.errors import JSON, JSON_WITHOUT_CHAT
-from llamaherd.server.formats import Prepared
+from llamaherd.server.formats import AnswerFormat, PathFormat, Prepared, WorkFormat
 from llamaherd.server.limits import CONSTRAINING, check_form
 from llamaherd.server.protocol import (
     ClientGoneError,
+    RequestRecord,
     dumps,
     encode_json,
     read_object,
@@ -26,7 +27,7 @@ from llamaherd.server.protocol import (
     send_json,
     start_events,
 )
-from llamaherd.server.running import Running, start_several
+from llamaherd.server.running import ParsedRequest, Running, start_several
 from llamaherd.server.threads import AwaitedJob, kind_of, n_items, run_on
 
 if TYPE_CHECKING:
@@ -38,9 +39,6 @@ if TYPE_CHECKING:
     from llamaherd.calls.run.handle import Handle
     from llamaherd.engine.core.results import Result, Results
     from llamaherd.server.answers import FormWriter
-    from llamaherd.server.formats import AnswerFormat, PathFormat, WorkFormat
-    from llamaherd.server.protocol import RequestRecord
-    from llamaherd.server.running import ParsedRequest
     from llamaherd.server.state import SharedState
     from llamaherd.server.threads import Kind, Submit
 

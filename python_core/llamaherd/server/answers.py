@@ -12,7 +12,7 @@ import llamaherd
 from llamaherd.server.echo import EchoedResult
 from llamaherd.server.logprobs import LogprobStream, LogprobsWriter, Positions
 from llamaherd.server.protocol import dumps
-from llamaherd.server.running import usage
+from llamaherd.server.running import ParsedRequest, usage
 from llamaherd.server.sampling import stop_of, with_stop
 from llamaherd.server.tool_calls import CallStream
 
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from llamaherd.engine.core.outcome import TextPiece, TokenLogprob
     from llamaherd.engine.core.results import Result
     from llamaherd.engine.model.model import Model
-    from llamaherd.server.running import ParsedRequest
     from llamaherd.server.tools import FunctionCall
 
 

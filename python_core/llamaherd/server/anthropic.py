@@ -18,7 +18,7 @@ from llamaherd.server.answers import FormWriter, ServedAnswer
 from llamaherd.server.chats import content_text, joined_text
 from llamaherd.server.openai import RewrittenChat, chat_properties
 from llamaherd.server.protocol import dumps
-from llamaherd.server.running import counts
+from llamaherd.server.running import ParsedRequest, counts
 from llamaherd.server.sampling import ANSWER_SCHEMA, FORM_FIELDS, STOP_FIELD, stop_of
 from llamaherd.server.schemas import (
     COUNT,
@@ -34,7 +34,7 @@ from llamaherd.server.schemas import (
     unfit,
     whole,
 )
-from llamaherd.server.tools import NO_OTHERS, as_functions
+from llamaherd.server.tools import NO_OTHERS, FunctionCall, as_functions
 from llamaherd.server.unused_fields import FIELDS, UnusedField
 
 if TYPE_CHECKING:
@@ -43,8 +43,6 @@ if TYPE_CHECKING:
     from llamaherd.engine.core.results import Result
     from llamaherd.engine.model.model import Model
     from llamaherd.server.errors import ApiError
-    from llamaherd.server.running import ParsedRequest
-    from llamaherd.server.tools import FunctionCall
 
 _BLOCKS: Schema = either(schemas.TEXT, list_schema(schemas.OBJECT))
 _OF_BLOCKS = {"type": schemas.TEXT, "cache_control": schemas.OBJECT}

@@ -13,14 +13,14 @@ from starlette.middleware import Middleware
 from starlette.responses import Response
 from starlette.routing import Route
 
-from llamaherd.calls.run.context import checked_options
+from llamaherd.calls.run.context import Context, checked_options
 from llamaherd.engine.core import checks
 from llamaherd.engine.core.errors import LlamaHerdError
 from llamaherd.engine.core.words import spoken_in
 from llamaherd.engine.memory.device import memory_of_model
 from llamaherd.engine.model.model import Model, checked_load_options
 from llamaherd.server.access import AccessMiddleware, Guard
-from llamaherd.server.answering import Endpoint
+from llamaherd.server.answering import Endpoint, JsonRequest
 from llamaherd.server.batches.pages import BODIES, FIELDS, QUERIES, BatchPages
 from llamaherd.server.batches.service import BatchService
 from llamaherd.server.batches.store import NOT_STORED, reason_of
@@ -32,7 +32,7 @@ from llamaherd.server.models.loading import (
     stored_files,
     warm_up,
 )
-from llamaherd.server.models.spec import FileContents, check_each_fits
+from llamaherd.server.models.spec import FileContents, ModelSpec, check_each_fits
 from llamaherd.server.models.store import ModelStore
 from llamaherd.server.ollama import ShowApi, describe_model, model_of_show
 from llamaherd.server.pages import Dashboard, Metrics, ModelPages, known_name
@@ -58,9 +58,6 @@ if TYPE_CHECKING:
     from starlette.requests import Request
     from starlette.types import ExceptionHandler
 
-    from llamaherd.calls.run.context import Context
-    from llamaherd.server.answering import JsonRequest
-    from llamaherd.server.models.spec import ModelSpec
     from llamaherd.server.settings import ServerSettings
 
 log = logging.getLogger(__name__)

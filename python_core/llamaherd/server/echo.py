@@ -13,7 +13,7 @@ from llamaherd.calls.asks.scoring import PromptScores, ScoredPrompts
 from llamaherd.calls.asks.settings import idle_settings, is_constrained
 from llamaherd.calls.chat.conversations import Refused
 from llamaherd.calls.run.call import Call
-from llamaherd.calls.run.hosted import HostedCall
+from llamaherd.calls.run.hosted import HostedCall, Steps
 from llamaherd.engine.core.argument import Argument
 from llamaherd.engine.core.errors import Failure, PromptError
 from llamaherd.engine.core.results import Result, Results
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from llamaherd.calls.run.host import Host
-    from llamaherd.calls.run.hosted import Steps
     from llamaherd.engine.core.sampling import SamplingParams
     from llamaherd.engine.model.model import Model
     from llamaherd.server.running import ParsedRequest

@@ -17,7 +17,7 @@ from llamaherd.engine.core.declaration import options_of
 from llamaherd.engine.core.errors import BadArgumentError, code_of
 from llamaherd.server import schemas
 from llamaherd.server.errors import bad_field, of_text
-from llamaherd.server.formats import Prepared, WorkFormat, only_one
+from llamaherd.server.formats import Prepared, Served, WorkFormat, only_one
 from llamaherd.server.limits import check_pairs
 from llamaherd.server.running import usage_of_reading
 from llamaherd.server.schemas import (
@@ -43,7 +43,6 @@ if TYPE_CHECKING:
     from llamaherd.calls.run.embedding import Embeddings
     from llamaherd.calls.run.job import Runnable
     from llamaherd.engine.model.model import Model
-    from llamaherd.server.formats import Served
 
 _OPTIONS = options_of(EmbedOptions, "http").keys()
 _FORMATS = ("float", "base64")

@@ -11,33 +11,29 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
-from llamaherd.calls.run.hosted import HostedCall
+from llamaherd.calls.run.hosted import HostedCall, Steps
 from llamaherd.engine.core import checks
 from llamaherd.engine.core.declaration import Options, options_of
 from llamaherd.engine.core.outcome import Counts
-from llamaherd.engine.core.stats import Load
+from llamaherd.engine.core.stats import Load, Stats
 from llamaherd.engine.core.words import words
-from llamaherd.engine.loop.slot_times import NO_TIMES
+from llamaherd.engine.loop.slot_times import NO_TIMES, SlotTimes
 from llamaherd.server.errors import WITH_PARTS, ApiError, unknown_field
 from llamaherd.server.protocol import dumps
 from llamaherd.server.schemas import Schema, check_value, part
-from llamaherd.server.unused_fields import OF_CLIENTS
+from llamaherd.server.unused_fields import OF_CLIENTS, UnusedField
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
 
     from llamaherd.calls.run.context import Context
     from llamaherd.calls.run.embedding import EmbedStats
-    from llamaherd.calls.run.hosted import Steps
     from llamaherd.calls.run.job import Runnable
-    from llamaherd.engine.core.stats import Stats
-    from llamaherd.engine.loop.slot_times import SlotTimes
     from llamaherd.engine.model.model import Model
     from llamaherd.server.answers import FormWriter
     from llamaherd.server.running import ParsedRequest
     from llamaherd.server.settings import ServerSettings
     from llamaherd.server.threads import Kind
-    from llamaherd.server.unused_fields import UnusedField
 
 _T = TypeVar("_T")
 

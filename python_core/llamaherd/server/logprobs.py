@@ -10,7 +10,7 @@ import codecs
 import math
 from typing import TYPE_CHECKING, Any
 
-from llamaherd.engine.core.outcome import TokenLogprob
+from llamaherd.engine.core.outcome import TextPiece, TokenLogprob
 from llamaherd.engine.model.tokens import token_bytes
 from llamaherd.engine.native import vocabulary
 from llamaherd.server.echo import EchoedResult
@@ -19,7 +19,6 @@ from llamaherd.server.errors import bad_field
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from llamaherd.engine.core.outcome import TextPiece
     from llamaherd.engine.core.results import Result
     from llamaherd.engine.model.model import Model
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from llamaherd.calls.asks.options import GenerateOptions
-from llamaherd.calls.asks.rendering import rendered_prompts, with_schemas
+from llamaherd.calls.asks.rendering import Rendered, rendered_prompts, with_schemas
 from llamaherd.calls.asks.requests import make_requests
 from llamaherd.calls.structured.shape import schema_text
 from llamaherd.engine.core import checks
@@ -22,13 +22,14 @@ from llamaherd.server.chats import (
     thinking_names,
 )
 from llamaherd.server.errors import ApiError, bad_field, renaming_fields
-from llamaherd.server.formats import AnswerFormat, check_answer_fits
+from llamaherd.server.formats import AnswerFormat, Served, check_answer_fits
 from llamaherd.server.logprobs import MOST_LOGPROBS
 from llamaherd.server.running import ParsedRequest
 from llamaherd.server.sampling import (
     DEFAULTS,
     MAX_TOKENS_OF_COMPLETION,
     SAMPLING_FIELDS,
+    AnswerForm,
     alias_names,
     form_of,
     sampling_of,
@@ -39,9 +40,6 @@ from llamaherd.server.unused_fields import FIELDS, PADDING
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
-    from llamaherd.calls.asks.rendering import Rendered
-    from llamaherd.server.formats import Served
-    from llamaherd.server.sampling import AnswerForm
 
 _OF_STREAMS = ("include_usage", "continuous_usage_stats")
 MOST_SAMPLES = 128  # as in OpenAI's API

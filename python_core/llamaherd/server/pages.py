@@ -28,12 +28,17 @@ from llamaherd.calls.run.embedding import EmbedStats
 from llamaherd.engine.memory.hardware import available_memory
 from llamaherd.server.formats import other_model
 from llamaherd.server.ollama import tags
-from llamaherd.server.protocol import (
-    dumps,
-    json_response,
-)
+from llamaherd.server.protocol import RequestRecord, dumps, json_response
 from llamaherd.server.running import counts
-from llamaherd.server.schemas import OBJECT, TEXT, TEXT_OR_NULL, list_schema, record, ref
+from llamaherd.server.schemas import (
+    OBJECT,
+    TEXT,
+    TEXT_OR_NULL,
+    Schema,
+    list_schema,
+    record,
+    ref,
+)
 from llamaherd.server.tokenizing import tokenizer_info
 
 if TYPE_CHECKING:
@@ -46,8 +51,6 @@ if TYPE_CHECKING:
     from llamaherd.engine.loop.slot_times import SlotTime, SlotTimes
     from llamaherd.server.batches.batch import BatchProgress
     from llamaherd.server.models.store import ModelStore
-    from llamaherd.server.protocol import RequestRecord
-    from llamaherd.server.schemas import Schema
     from llamaherd.server.state import SharedState, ShownModel
 
 _Metric = TypeVar("_Metric", Counter, Histogram)

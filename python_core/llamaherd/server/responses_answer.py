@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from llamaherd.server.answers import FormWriter, ServedAnswer
 from llamaherd.server.protocol import dumps
-from llamaherd.server.running import counts
+from llamaherd.server.running import ParsedRequest, counts
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from llamaherd.engine.core.results import Result
     from llamaherd.engine.model.model import Model
     from llamaherd.server.logprobs import LogprobsWriter
-    from llamaherd.server.running import ParsedRequest
     from llamaherd.server.tools import FunctionCall
 
 _Item = dict[str, Any]

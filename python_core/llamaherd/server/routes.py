@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, cast
 
 import llamaherd
 from llamaherd.server import schemas
-from llamaherd.server.answering import Answering, Working
+from llamaherd.server.answering import Answering, Computing, Working
 from llamaherd.server.anthropic import Messages
 from llamaherd.server.embeddings import EmbeddingsApi, RerankApi
-from llamaherd.server.formats import AnswerFormat
+from llamaherd.server.formats import AnswerFormat, PathFormat, Served, WorkFormat
 from llamaherd.server.generate import GenerateApi
 from llamaherd.server.ollama import OllamaChat, OllamaEmbed, ShowApi
 from llamaherd.server.openai import ChatCompletions, Completions
@@ -32,8 +32,6 @@ if TYPE_CHECKING:
 
     from starlette.routing import Route
 
-    from llamaherd.server.answering import Computing
-    from llamaherd.server.formats import PathFormat, Served, WorkFormat
     from llamaherd.server.state import SharedState
 
 _CLASSES: tuple[type[PathFormat], ...] = (

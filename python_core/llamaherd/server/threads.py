@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from contextvars import copy_context
 from functools import partial
@@ -14,7 +14,6 @@ from llamaherd.server.errors import stopping
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Mapping
-    from concurrent.futures import Future
 
     from llamaherd.calls.run.hosted import GroupEnd, Steps
 

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from llamaherd.calls.chat.chat import chat_renderer
 from llamaherd.calls.chat.messages import check_texts
-from llamaherd.calls.chat.tool_calls import ToolAnswer, parse_tool_calls
+from llamaherd.calls.chat.tool_calls import ToolAnswer, ToolFormat, parse_tool_calls
 from llamaherd.calls.chat.tool_readers import tool_format_of
 from llamaherd.calls.structured.check import check_schema
 from llamaherd.calls.structured.prompt import schema_prompt
@@ -53,7 +53,6 @@ from llamaherd.server.tool_calls import (
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from llamaherd.calls.chat.tool_calls import ToolFormat
     from llamaherd.engine.core.results import Result
     from llamaherd.engine.model.model import Model
 

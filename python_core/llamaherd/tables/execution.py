@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -21,7 +21,7 @@ from llamaherd.engine.core.errors import (
 from llamaherd.engine.core.keeping import kept_results
 from llamaherd.engine.core.progress import JobProgress, reporter
 from llamaherd.engine.model.model import Model
-from llamaherd.tables.inputs import open_input, own_rows
+from llamaherd.tables.inputs import Input, open_input, own_rows
 from llamaherd.tables.outputs import (
     check_reader,
     checked_output,
@@ -30,19 +30,16 @@ from llamaherd.tables.outputs import (
     warn_of_other_run,
     writing,
 )
-from llamaherd.tables.record import Store, record_of
+from llamaherd.tables.record import Record, Store, record_of
 from llamaherd.tables.spec_keys import of_table
 from llamaherd.tables.stored import STREAM
 from llamaherd.tables.table import growing
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-    from contextlib import AbstractContextManager
 
     from llamaherd.calls.run.host import Host
     from llamaherd.calls.structured.columns import Column
-    from llamaherd.tables.inputs import Input
-    from llamaherd.tables.record import Record
     from llamaherd.tables.spec import RunSpec
     from llamaherd.tables.table import Row, Values
     from llamaherd.tasks.task import Cells, Task

@@ -18,8 +18,8 @@ from llamaherd.engine.core.errors import ArgumentError
 from llamaherd.engine.core.files import sha256_of
 from llamaherd.engine.model.tokens import prompt_tokens
 from llamaherd.engine.schedule.shards import plan_shards
-from llamaherd.tables.stored import STREAM, delimiter_of, readable
-from llamaherd.tables.table import CsvTable, FirstRows, JsonlTable
+from llamaherd.tables.stored import STREAM, Format, Readable, delimiter_of, readable
+from llamaherd.tables.table import CsvTable, FirstRows, JsonlTable, Table
 
 if TYPE_CHECKING:
     from array import array
@@ -30,8 +30,6 @@ if TYPE_CHECKING:
 
     from llamaherd.engine.model.model import Model
     from llamaherd.tables.spec import RunSpec
-    from llamaherd.tables.stored import Format, Readable
-    from llamaherd.tables.table import Table
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

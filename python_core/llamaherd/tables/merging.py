@@ -22,14 +22,13 @@ from llamaherd.tables.outputs import (
     warn_of_other_run,
     writing,
 )
-from llamaherd.tables.record import SAME, read_run, values_of
+from llamaherd.tables.record import SAME, Record, Stored, read_run, values_of
 from llamaherd.tables.spec import RunSpec
 from llamaherd.tables.stored import STREAM
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from llamaherd.tables.record import Record, Stored
 
 _MOST_SHOWN = 10
 # Fields that must be equal in all journals, and their names in messages.

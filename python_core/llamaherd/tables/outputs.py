@@ -18,7 +18,7 @@ import numpy as np
 import psutil
 
 from llamaherd.calls.journal.file import network_type, quoted
-from llamaherd.calls.structured.columns import valid_text
+from llamaherd.calls.structured.columns import Column, valid_text
 from llamaherd.coding.gold.forms import escape_cell
 from llamaherd.engine.core import checks, files
 from llamaherd.engine.core.errors import ArgumentError
@@ -31,19 +31,16 @@ from llamaherd.engine.core.files import (
     why_unwritable,
 )
 from llamaherd.engine.core.plain import DAMAGED, cell_text, json_value
-from llamaherd.tables.record import SAME
+from llamaherd.tables.record import SAME, Record
 from llamaherd.tables.stored import STREAM, compressed_to, delimiter_of, format_of
-from llamaherd.tables.table import METADATA_KEY
+from llamaherd.tables.table import METADATA_KEY, Block
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from llamaherd.calls.structured.columns import Column
     from llamaherd.tables.inputs import Input
     from llamaherd.tables.parquet import ParquetWriter
-    from llamaherd.tables.record import Record
     from llamaherd.tables.spec import RunSpec
-    from llamaherd.tables.table import Block
 
 META = ".meta.json"
 _LOCK = ".lock"

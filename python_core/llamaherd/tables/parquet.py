@@ -11,6 +11,7 @@ from llamaherd.calls.structured.columns import (
     JSON,
     NUMBER,
     STRING,
+    Column,
     array,
     arrow_type,
 )
@@ -31,7 +32,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
     from pathlib import Path
 
-    from llamaherd.calls.structured.columns import Column
     from llamaherd.tables.table import Row
 
 

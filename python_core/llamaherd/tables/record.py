@@ -28,7 +28,7 @@ from llamaherd.calls.structured.columns import (
 )
 from llamaherd.engine.core.errors import ArgumentError, JournalError
 from llamaherd.engine.model.file import content_of
-from llamaherd.tables.spec import canonical_json
+from llamaherd.tables.spec import RunSpec, canonical_json
 from llamaherd.tables.stored import is_stream
 
 if TYPE_CHECKING:
@@ -38,7 +38,6 @@ if TYPE_CHECKING:
 
     from llamaherd.engine.model.model import Model
     from llamaherd.tables.inputs import Input
-    from llamaherd.tables.spec import RunSpec
     from llamaherd.tables.table import Values
 
 # Types of the fields that are not text, by annotation.

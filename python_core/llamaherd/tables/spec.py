@@ -6,7 +6,7 @@ import hashlib
 import json
 from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from llamaherd.calls.asks.annotate_options import AnnotateOptions
 from llamaherd.calls.asks.labels import checked_labels
@@ -33,10 +33,7 @@ from llamaherd.tables.spec_keys import (
 )
 from llamaherd.tables.template import Template
 from llamaherd.tasks.make import make_task
-from llamaherd.tasks.task import KINDS
-
-if TYPE_CHECKING:
-    from llamaherd.tasks.task import Task
+from llamaherd.tasks.task import KINDS, Task
 
 # Keys of locations and speed, which do not change answers. Adapters are identified by
 # their content, not by their path.

@@ -21,6 +21,7 @@ from llamaherd.calls.structured.columns import (
     JSON,
     NUMBER,
     STRING,
+    Column,
 )
 from llamaherd.engine.core import checks
 from llamaherd.engine.core.errors import ArgumentError
@@ -32,8 +33,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     import pyarrow as pa
-
-    from llamaherd.calls.structured.columns import Column
 
     # Values of a row by column. In JSON lines, a row has only the keys of its own object.
     Row = Mapping[str, object]

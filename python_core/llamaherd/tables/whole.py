@@ -32,13 +32,11 @@ from llamaherd.tables.stored import (
     format_of,
     readable,
 )
-from llamaherd.tables.table import Block
+from llamaherd.tables.table import Block, Table
 from llamaherd.tables.template import Template
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
-
-    from llamaherd.tables.table import Table
 
 
 _BLOCK = 10_000  # rows read at a time

@@ -15,7 +15,7 @@ from llamaherd.coding.annotation.codebook import Codebook
 from llamaherd.coding.annotation.columns import types_of
 from llamaherd.coding.annotation.prompts import frame_of, prompt_preview
 from llamaherd.coding.annotation.record import notes_of, record_of
-from llamaherd.coding.annotation.settings import checked_settings
+from llamaherd.coding.annotation.settings import Settings, checked_settings
 from llamaherd.engine.core import checks
 from llamaherd.engine.core.errors import ArgumentTypeError
 from llamaherd.engine.model.model import Model
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from llamaherd.calls.run.host import Host
     from llamaherd.calls.run.job import Runnable
     from llamaherd.coding.annotation.coded import Coded
-    from llamaherd.coding.annotation.settings import Settings
     from llamaherd.tasks.task import Cells
 
 _TEXT = ".text"  # name for the column of texts, different from all roles

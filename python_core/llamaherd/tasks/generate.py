@@ -20,7 +20,7 @@ from llamaherd.calls.structured.columns import (
 )
 from llamaherd.calls.structured.shape import schema_text
 from llamaherd.engine.core.errors import ArgumentError, ChatTemplateError
-from llamaherd.engine.core.results import THOUGHT_COLUMNS, thought_cells
+from llamaherd.engine.core.results import THOUGHT_COLUMNS, Result, Results, thought_cells
 from llamaherd.engine.core.sampling import CONSTRAINTS, SamplingParams
 from llamaherd.tasks.task import Task, free_name
 
@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from llamaherd.calls.journal.journal import Journal
     from llamaherd.calls.run.host import Host
     from llamaherd.calls.run.job import Runnable
-    from llamaherd.engine.core.results import Result, Results
     from llamaherd.engine.model.model import Model
     from llamaherd.tasks.task import Cells
 

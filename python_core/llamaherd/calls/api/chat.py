@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal, Unpack, overload
 
 from llamaherd.calls.api.conversation import (
     Conversation,
+    Question,
     make_batch,
     make_question,
     options_of,
@@ -18,7 +19,7 @@ from llamaherd.calls.asks.options import CHAT_DEFAULTS, GenerateOptions
 from llamaherd.calls.asks.settings import takes
 from llamaherd.calls.run.context import Context, as_context
 from llamaherd.calls.run.handle import Handle
-from llamaherd.calls.run.job import Interrupts
+from llamaherd.calls.run.job import Interrupts, Job
 from llamaherd.engine.core import checks
 from llamaherd.engine.core.caller import warn_of_cut
 from llamaherd.engine.core.keeping import keeping
@@ -34,9 +35,7 @@ if TYPE_CHECKING:
 
     from llama_cpp import Llama
 
-    from llamaherd.calls.api.conversation import Question
     from llamaherd.calls.run.host import Host
-    from llamaherd.calls.run.job import Job
 
 _SEEDS_OF_FORKS = 2**34  # offset of seeds of forks, above all seeds of retries
 

@@ -17,6 +17,7 @@ from llamaherd.calls.api.running import (
 from llamaherd.calls.asks.calibration import (
     METHODS,
     Calibration,
+    Method,
     calibrate_batch,
     checked_calibration,
     coverage_cause,
@@ -36,30 +37,27 @@ from llamaherd.calls.asks.scoring import (
 from llamaherd.calls.asks.settings import takes
 from llamaherd.calls.chat.conversations import Refused, prompts_or_refusals
 from llamaherd.calls.run.call import Call
-from llamaherd.calls.run.host import Elsewhere
+from llamaherd.calls.run.host import Elsewhere, Host
 from llamaherd.engine.core import checks
 from llamaherd.engine.core.caller import warn_caller, warn_notes
 from llamaherd.engine.core.errors import ArgumentError, ChatTemplateError
 from llamaherd.engine.core.keeping import keeping
 from llamaherd.engine.core.thinking import Thinking, checked_thinking
 from llamaherd.engine.core.words import name_of, number_of, setting
-from llamaherd.engine.model.tokens import detokenize
+from llamaherd.engine.model.tokens import Prompt, detokenize
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
     from llama_cpp import Llama
 
-    from llamaherd.calls.asks.calibration import Method
     from llamaherd.calls.asks.scores import ClassifyResults, Normalize
     from llamaherd.calls.journal.journal import Journal
-    from llamaherd.calls.run.host import Host
     from llamaherd.calls.run.hosted import HostedCall
     from llamaherd.calls.run.job import Job
     from llamaherd.engine.core.results import Results
     from llamaherd.engine.core.stats import ProgressOption
     from llamaherd.engine.model.model import Model
-    from llamaherd.engine.model.tokens import Prompt
 
     Messages = Sequence[Mapping[str, object]]
     LabelOption = Collection[str] | Mapping[str, str]

@@ -8,6 +8,8 @@ from threading import Lock
 from typing import TYPE_CHECKING, Any
 
 from llamaherd.calls.api.turns import (
+    Reply,
+    Turn,
     answer,
     as_messages,
     checked_turns,
@@ -33,8 +35,8 @@ from llamaherd.engine.core.errors import (
     code_of,
 )
 from llamaherd.engine.core.outcome import Finish, Output
-from llamaherd.engine.core.request import n_common
-from llamaherd.engine.core.results import Results
+from llamaherd.engine.core.request import Request, n_common
+from llamaherd.engine.core.results import Result, Results
 from llamaherd.engine.core.sampling import CONSTRAINTS, SamplingParams
 from llamaherd.engine.core.stats import Stats
 from llamaherd.engine.core.thinking import Thinking
@@ -45,11 +47,8 @@ if TYPE_CHECKING:
     from array import array
     from collections.abc import Mapping, Sequence
 
-    from llamaherd.calls.api.turns import Reply, Turn
     from llamaherd.calls.run.handle import Handle
     from llamaherd.calls.run.host import Host
-    from llamaherd.engine.core.request import Request
-    from llamaherd.engine.core.results import Result
 
 
 # If fewer cells than this are free for the answer, a question is refused.

@@ -8,13 +8,20 @@ from typing import TYPE_CHECKING, Unpack
 
 from llamaherd.calls.api.running import run_to_end, start
 from llamaherd.calls.asks.keywords import EmbedSettings
-from llamaherd.calls.asks.options import EmbedOptions
+from llamaherd.calls.asks.options import EmbedOptions, PoolingOption
 from llamaherd.calls.asks.settings import takes
 from llamaherd.calls.chat.conversations import Refused, prompts_or_refusals
 from llamaherd.calls.run.embedders import EmbedSpec, lent_embedder, reads_at_once
-from llamaherd.calls.run.embedding import EmbedCall, EmbedJob, EmbedSizes, Text
+from llamaherd.calls.run.embedding import (
+    EmbedCall,
+    Embeddings,
+    EmbedJob,
+    EmbedProgress,
+    EmbedSizes,
+    Text,
+)
 from llamaherd.calls.run.host import Elsewhere, Host
-from llamaherd.engine.core.argument import Argument
+from llamaherd.engine.core.argument import Argument, Name
 from llamaherd.engine.core.errors import (
     ArgumentTypeError,
     Failure,
@@ -26,7 +33,7 @@ from llamaherd.engine.core.words import name_of, words
 from llamaherd.engine.loop.threads import warn_of_foreign
 from llamaherd.engine.memory import hardware
 from llamaherd.engine.model.model import Model, model_of_llama
-from llamaherd.engine.model.tokens import TOKENIZING, prompt_tokens
+from llamaherd.engine.model.tokens import TOKENIZING, Prompt, prompt_tokens
 from llamaherd.engine.native import vocabulary
 
 if TYPE_CHECKING:
@@ -34,10 +41,6 @@ if TYPE_CHECKING:
 
     from llama_cpp import Llama
 
-    from llamaherd.calls.asks.options import PoolingOption
-    from llamaherd.calls.run.embedding import Embeddings, EmbedProgress
-    from llamaherd.engine.core.argument import Name
-    from llamaherd.engine.model.tokens import Prompt
     from llamaherd.engine.native.embedder import Pooling
 
     # True shows a progress bar; a function is called with each EmbedProgress.

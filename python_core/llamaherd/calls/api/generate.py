@@ -13,8 +13,13 @@ from llamaherd.calls.api.running import (
     start,
     stream_pieces,
 )
-from llamaherd.calls.asks.keywords import GenerateSettings, PromptSettings
-from llamaherd.calls.asks.options import GenerateOptions
+from llamaherd.calls.asks.keywords import (
+    GenerateRest,
+    GenerateSettings,
+    PromptRest,
+    PromptSettings,
+)
+from llamaherd.calls.asks.options import GenerateOptions, Stream
 from llamaherd.calls.asks.settings import schemas_of, takes
 from llamaherd.calls.chat.conversations import single
 from llamaherd.calls.run.call import Call
@@ -29,8 +34,6 @@ if TYPE_CHECKING:
 
     from llama_cpp import Llama
 
-    from llamaherd.calls.asks.keywords import GenerateRest, PromptRest
-    from llamaherd.calls.asks.options import Stream
     from llamaherd.calls.journal.journal import Journal
     from llamaherd.calls.run.host import Host
     from llamaherd.calls.run.job import Job

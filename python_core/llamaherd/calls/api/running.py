@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any, TypeVar, overload
 from llamaherd.calls.journal.recording import record_call
 from llamaherd.calls.run.context import as_context
 from llamaherd.calls.run.handle import Handle
-from llamaherd.calls.run.host import Elsewhere
+from llamaherd.calls.run.host import Elsewhere, Host
 from llamaherd.calls.run.hosted import HostedCall, OwnThread
-from llamaherd.calls.run.job import Interrupts, Job, wait_for_end
+from llamaherd.calls.run.job import Interrupts, Job, Runnable, wait_for_end
 from llamaherd.engine.core.caller import warn_caller
 from llamaherd.engine.core.keeping import (
     as_interrupted,
@@ -32,8 +32,6 @@ if TYPE_CHECKING:
     from llamaherd.calls.asks.options import CallOptions
     from llamaherd.calls.journal.journal import Journal
     from llamaherd.calls.run.call import Call
-    from llamaherd.calls.run.host import Host
-    from llamaherd.calls.run.job import Runnable
     from llamaherd.engine.core.outcome import TextPiece
     from llamaherd.engine.core.request import Request
 

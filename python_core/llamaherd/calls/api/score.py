@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING, Unpack
@@ -26,29 +26,29 @@ from llamaherd.calls.asks.options import PerplexityOptions, ScoreOptions
 from llamaherd.calls.asks.rendering import rendered_prompts
 from llamaherd.calls.asks.requests import parsing
 from llamaherd.calls.asks.scores import thought_of
-from llamaherd.calls.asks.scoring import NOT_SCORED, scored_prompts, scored_text
+from llamaherd.calls.asks.scoring import (
+    NOT_SCORED,
+    ScoredPrompt,
+    scored_prompts,
+    scored_text,
+)
 from llamaherd.calls.asks.settings import takes
 from llamaherd.calls.chat.conversations import prompts_or_refusals, refusal_of
 from llamaherd.calls.run.call import Call
 from llamaherd.engine.core import checks
-from llamaherd.engine.core.argument import Argument
+from llamaherd.engine.core.argument import Argument, Name
 from llamaherd.engine.core.errors import ArgumentError, ArgumentTypeError
 from llamaherd.engine.core.thinking import Thinking
-from llamaherd.engine.model.tokens import Joiner
+from llamaherd.engine.model.tokens import Joiner, Prompt
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from llama_cpp import Llama
 
-    from llamaherd.calls.asks.scoring import ScoredPrompt
     from llamaherd.calls.run.host import Host
     from llamaherd.calls.run.hosted import HostedCall
     from llamaherd.calls.run.job import Job
-    from llamaherd.engine.core.argument import Name
     from llamaherd.engine.core.results import Result, Results
     from llamaherd.engine.core.stats import ProgressOption
-    from llamaherd.engine.model.tokens import Prompt
 
     Messages = Sequence[Mapping[str, object]]
 

@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, TypedDict
+from typing import TYPE_CHECKING, Required, TypedDict
 
 from llamaherd.calls.chat.messages import checked_messages
 from llamaherd.engine.core import checks
 from llamaherd.engine.core.argument import Argument
 from llamaherd.engine.core.errors import ArgumentError, Interrupted
 from llamaherd.engine.core.process import ProcessBound
-from llamaherd.engine.core.results import Results
+from llamaherd.engine.core.results import Result, Results
 from llamaherd.engine.core.stats import Stats
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
-    from typing import Required
 
     from llamaherd.calls.run.handle import Handle
     from llamaherd.engine.core.outcome import TextPiece
-    from llamaherd.engine.core.results import Result
 
 
 class Reply(ProcessBound):

@@ -13,13 +13,12 @@ from llamaherd.engine.core.errors import (
     GenerationError,
 )
 from llamaherd.engine.core.outcome import Finish, Output
-from llamaherd.engine.core.results import Result
+from llamaherd.engine.core.results import FinishReason, Result
 from llamaherd.engine.core.words import name_of
 from llamaherd.engine.native import shim
 
 if TYPE_CHECKING:
     from llamaherd.engine.core.request import Request, ThoughtStage
-    from llamaherd.engine.core.results import FinishReason
     from llamaherd.engine.core.stats import RequestStats
 
 _SEEDS_OF_RETRIES = 2**32  # offset of seeds, beyond the samples of a prompt

@@ -9,14 +9,13 @@ from typing import TYPE_CHECKING
 from llamaherd.engine.core import checks
 from llamaherd.engine.core.errors import TokenizeError
 from llamaherd.engine.core.request import ChoicePaths, check_wanted
-from llamaherd.engine.model.tokens import Joiner
+from llamaherd.engine.model.tokens import Joined, Joiner, ParseSpecial
 from llamaherd.engine.native import vocabulary
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from llamaherd.engine.model.model import Model
-    from llamaherd.engine.model.tokens import Joined, ParseSpecial
 
 # If there are more choices, only this many are tokenized after every prompt. They show
 # whether an earlier tokenization of all choices can be reused.

@@ -7,14 +7,13 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from llamaherd.calls.asks.scores import OfPrompts
+from llamaherd.calls.asks.scores import OfPrompts, Thought
 from llamaherd.engine.core.results import KINDS
 from llamaherd.engine.core.table import in_pandas, reasons, with_index
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from llamaherd.calls.asks.scores import Thought
     from llamaherd.engine.core.arrays import Floats
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
 from operator import add
@@ -13,6 +13,7 @@ import numpy as np
 from llamaherd.calls.asks.scores import (
     ClassifyResults,
     Normalize,
+    Thought,
     softmax,
     thought_of,
 )
@@ -23,9 +24,6 @@ from llamaherd.engine.core.values import MAX_CHOICES
 from llamaherd.engine.core.words import name_of, setting, words
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from llamaherd.calls.asks.scores import Thought
     from llamaherd.calls.asks.scoring import ScoredPrompt
     from llamaherd.engine.core.arrays import Floats
     from llamaherd.engine.core.results import Result, Results

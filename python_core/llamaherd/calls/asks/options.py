@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from llamaherd.calls.asks.scores import NORMALIZE, Normalize
@@ -14,20 +14,22 @@ from llamaherd.engine.core.sampling import (
     MAX_TOKENS_OF_CHAT,
     SamplingParams,
 )
-from llamaherd.engine.core.thinking import MOST_TOKENS, Thinking, checked_thinking
+from llamaherd.engine.core.thinking import (
+    MOST_TOKENS,
+    Thinking,
+    ThinkingOption,
+    checked_thinking,
+)
 from llamaherd.engine.core.values import Checked, Choice, Flag, TextKind, Unchecked, Whole
 from llamaherd.engine.core.words import setting
-from llamaherd.engine.model.tokens import PARSE_SPECIAL
+from llamaherd.engine.model.tokens import PARSE_SPECIAL, ParseSpecial
 from llamaherd.engine.native import shim
 from llamaherd.engine.native.embedder import POOLING, Pooling
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Callable, Collection, Sequence
 
     from llamaherd.engine.core.argument import Name
-    from llamaherd.engine.core.thinking import ThinkingOption
-    from llamaherd.engine.model.tokens import ParseSpecial
 
 
 # Options that have no effect without a chat template.

@@ -10,7 +10,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 from weakref import WeakSet
 
-from llamaherd.calls.asks.options import check_no_chat
+from llamaherd.calls.asks.options import PromptOptions, check_no_chat
 from llamaherd.calls.chat.chat import chat_prompts, chat_renderer
 from llamaherd.calls.chat.conversations import ChatPrompt, Refused
 from llamaherd.calls.chat.thinking_format import ThinkingFormat, format_of
@@ -19,14 +19,12 @@ from llamaherd.engine.core import checks
 from llamaherd.engine.core.caller import warn_caller
 from llamaherd.engine.core.errors import ArgumentError, ChatTemplateError, ThinkingWarning
 from llamaherd.engine.core.request import ThoughtStage
-from llamaherd.engine.core.thinking import Thinking
+from llamaherd.engine.core.thinking import Thinking, ThinkingWanted
 from llamaherd.engine.core.words import name_of, setting, words
 from llamaherd.engine.model.tokens import detokenize
 from llamaherd.engine.native import vocabulary
 
 if TYPE_CHECKING:
-    from llamaherd.calls.asks.options import PromptOptions
-    from llamaherd.engine.core.thinking import ThinkingWanted
     from llamaherd.engine.model.model import Model
 
 _N_TAIL = 32  # number of last tokens in which an opening marker is searched

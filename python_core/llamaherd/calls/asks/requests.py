@@ -10,23 +10,23 @@ from typing import TYPE_CHECKING, cast
 
 from llamaherd.calls.asks.answers import seeded_thought, with_seed
 from llamaherd.calls.asks.choices import ChoiceCuts
-from llamaherd.calls.asks.rendering import rendered_prompts
-from llamaherd.calls.asks.settings import asked_of, shape_with
+from llamaherd.calls.asks.rendering import Rendered, rendered_prompts
+from llamaherd.calls.asks.settings import Setting, asked_of, shape_with
 from llamaherd.calls.chat.conversations import Refused
-from llamaherd.engine.core.argument import Argument, Id, argument_of
+from llamaherd.engine.core.argument import Argument, Id, Name, argument_of
 from llamaherd.engine.core.errors import (
     ArgumentError,
     Failure,
     SamplerError,
     TokenizeError,
 )
-from llamaherd.engine.core.request import Request, too_long
+from llamaherd.engine.core.request import ChoicePaths, Request, too_long
 from llamaherd.engine.core.sampling import (
     CONSTRAINTS,
     MAX_TOKENS_OF_CHAT,
     SamplingParams,
 )
-from llamaherd.engine.model.tokens import prompt_tokens
+from llamaherd.engine.model.tokens import ParseSpecial, prompt_tokens
 from llamaherd.engine.native import shim
 from llamaherd.engine.native.request import check_sampling
 
@@ -34,12 +34,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
 
     from llamaherd.calls.asks.options import GenerateOptions
-    from llamaherd.calls.asks.rendering import Rendered
-    from llamaherd.calls.asks.settings import Setting
-    from llamaherd.engine.core.argument import Name
-    from llamaherd.engine.core.request import ChoicePaths
     from llamaherd.engine.model.model import Model
-    from llamaherd.engine.model.tokens import ParseSpecial
 
 # Some tokenizers of libllama take time quadratic in the number of tokens.
 _PIECE_CHARS = 4096

@@ -4,25 +4,27 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, get_args
 
 import numpy as np
 
-from llamaherd.calls.asks.calibration import checked_calibration
+from llamaherd.calls.asks.calibration import Calibration, checked_calibration
 from llamaherd.engine.core import checks
 from llamaherd.engine.core.errors import ArgumentError, ArgumentTypeError, codes_of
 from llamaherd.engine.core.phrases import count_of
-from llamaherd.engine.core.results import KINDS, Result, Results, thought_cells
+from llamaherd.engine.core.results import (
+    KINDS,
+    FinishReason,
+    Result,
+    Results,
+    thought_cells,
+)
 from llamaherd.engine.core.table import Framed, in_pandas, reasons, with_index
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from llamaherd.calls.asks.calibration import Calibration
     from llamaherd.engine.core.arrays import Floats
-    from llamaherd.engine.core.results import FinishReason
     from llamaherd.engine.core.stats import RequestStats, Stats
 
 

@@ -9,8 +9,8 @@ from functools import cached_property, partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from llamaherd.calls.asks.answers import with_seed
-from llamaherd.calls.asks.choices import add_path
-from llamaherd.calls.asks.options import ClassifyOptions
+from llamaherd.calls.asks.choices import Nodes, add_path
+from llamaherd.calls.asks.options import ClassifyOptions, ScoreOptions, Space
 from llamaherd.calls.asks.requests import (
     parsing,
     samples_of,
@@ -18,10 +18,10 @@ from llamaherd.calls.asks.requests import (
     too_long_for,
 )
 from llamaherd.calls.chat.chat import answer_space
-from llamaherd.engine.core.argument import Argument
+from llamaherd.engine.core.argument import Argument, Name
 from llamaherd.engine.core.errors import Failure, TokenizeError
 from llamaherd.engine.core.phrases import count_of
-from llamaherd.engine.core.request import Request, TokenTree
+from llamaherd.engine.core.request import Request, ThoughtStage, TokenTree
 from llamaherd.engine.core.sampling import SamplingParams
 from llamaherd.engine.model.tokens import Joiner, detokenize
 from llamaherd.engine.native.shim import derive_seed
@@ -29,11 +29,7 @@ from llamaherd.engine.native.shim import derive_seed
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from llamaherd.calls.asks.choices import Nodes
-    from llamaherd.calls.asks.options import ScoreOptions, Space
     from llamaherd.calls.asks.rendering import Rendered
-    from llamaherd.engine.core.argument import Name
-    from llamaherd.engine.core.request import ThoughtStage
     from llamaherd.engine.core.results import Result
     from llamaherd.engine.model.model import Model
 

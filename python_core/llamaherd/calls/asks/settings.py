@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import secrets
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from inspect import Parameter
@@ -18,7 +18,12 @@ from llamaherd.calls.structured.subschemas import costly_rule
 from llamaherd.engine.core import checks
 from llamaherd.engine.core.argument import Argument
 from llamaherd.engine.core.caller import warn_caller
-from llamaherd.engine.core.declaration import entries_of, options_of, unknown_argument
+from llamaherd.engine.core.declaration import (
+    Options,
+    entries_of,
+    options_of,
+    unknown_argument,
+)
 from llamaherd.engine.core.errors import ArgumentError, ArgumentTypeError, Failure
 from llamaherd.engine.core.sampling import (
     CONSTRAINTS,
@@ -33,10 +38,7 @@ from llamaherd.engine.core.words import name_of
 from llamaherd.engine.native.shim import derive_seed
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from llamaherd.calls.asks.options import GenerateOptions
-    from llamaherd.engine.core.declaration import Options
 
 _F = TypeVar("_F", bound=Callable[..., object])
 _PLACEHOLDER = "**settings:"

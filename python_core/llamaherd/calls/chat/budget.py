@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextvars import ContextVar
 from functools import wraps
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from jinja2 import nodes, pass_context
 from jinja2.runtime import Context  # noqa: TC002 - decorators read annotations
@@ -25,10 +25,6 @@ from llamaherd.calls.chat.literal_text import (
     with_marks,
 )
 from llamaherd.engine.core.request import check_wanted
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
 
 _STEPS = 100_000
 _STEPS_A_MESSAGE = 2_000

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
@@ -29,8 +29,6 @@ from llamaherd.engine.core.words import name_of
 from llamaherd.engine.native import vocabulary
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from llamaherd.calls.chat.renderer import Renderer
     from llamaherd.engine.model.model import Model
 

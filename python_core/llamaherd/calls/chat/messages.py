@@ -3,19 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from llamaherd.engine.core import checks
-from llamaherd.engine.core.argument import argument_of
+from llamaherd.engine.core.argument import Name, argument_of
 from llamaherd.engine.core.errors import ArgumentError, ArgumentTypeError
 from llamaherd.engine.core.request import check_wanted
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from llamaherd.engine.core.argument import Name
 
 # Fields of a message that can contain the thought of an answer. A template reads one of
 # these fields.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, cast
@@ -32,8 +32,6 @@ from llamaherd.engine.core import checks
 from llamaherd.engine.core.errors import ArgumentError, ChatTemplateError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
-
     from jinja2 import nodes
     from jinja2.runtime import Context
 

@@ -13,13 +13,12 @@ import jinja2
 from jinja2 import meta, nodes
 
 from llamaherd.calls.chat.messages import with_thought
-from llamaherd.calls.chat.renderer import Sandbox
+from llamaherd.calls.chat.renderer import Renderer, Sandbox
 from llamaherd.engine.core.errors import ChatTemplateError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    from llamaherd.calls.chat.renderer import Renderer
 
 State: TypeAlias = Literal["open", "closed", "bare"]
 

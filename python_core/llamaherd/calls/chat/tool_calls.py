@@ -9,15 +9,11 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
 from llamaherd.calls.structured.subschemas import Reader, Subschema, list_at, parts
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
-
 
 Tools: TypeAlias = "Sequence[Mapping[str, object]]"
 Pieces: TypeAlias = "Iterable[str | WrittenCall]"

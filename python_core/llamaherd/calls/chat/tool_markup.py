@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from llamaherd.calls.chat.tool_calls import (
     CUT_OFF,
+    Pieces,
     UnreadableError,
     Untyped,
     WrittenCall,
@@ -23,7 +24,6 @@ from llamaherd.calls.chat.tool_calls import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from llamaherd.calls.chat.tool_calls import Pieces
 
 _UNMATCHED = "the tags of the call do not match"
 

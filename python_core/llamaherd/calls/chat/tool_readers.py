@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from llamaherd.calls.chat.tool_calls import (
     CUT_OFF,
     NOT_JSON,
+    Pieces,
     ToolFormat,
     WrittenCall,
     call_in_json,
@@ -30,7 +31,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from llamaherd.calls.chat.renderer import Renderer
-    from llamaherd.calls.chat.tool_calls import Pieces
 
 
 _BETWEEN = re.compile(r"[\s,;]*")

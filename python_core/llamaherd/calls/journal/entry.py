@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from llamaherd.calls.journal.file import THOUGHT_TABLE, DamagedError
 from llamaherd.engine.core.plain import plain
-from llamaherd.engine.core.request import decisive
-from llamaherd.engine.core.sampling import OF_REQUEST, changed_fields
+from llamaherd.engine.core.request import Request, ThoughtStage, decisive
+from llamaherd.engine.core.sampling import OF_REQUEST, SamplingParams, changed_fields
 from llamaherd.engine.native import llguidance
 from llamaherd.engine.native.request import uses_llguidance
 
@@ -25,9 +25,7 @@ if TYPE_CHECKING:
     import sqlite3
     from collections.abc import Iterable, Iterator, Mapping
 
-    from llamaherd.engine.core.request import Request, ThoughtStage
     from llamaherd.engine.core.results import FinishReason
-    from llamaherd.engine.core.sampling import SamplingParams
 
 
 _N = TypeVar("_N", int, float)

@@ -26,7 +26,7 @@ from llamaherd.calls.journal.entry import (
 from llamaherd.calls.journal.file import DamagedError, quoted, refusals
 from llamaherd.calls.journal.journal import VERSION, Journal, mixed_up
 from llamaherd.calls.journal.sqlite import is_locked
-from llamaherd.calls.run.hosted import run_steps
+from llamaherd.calls.run.hosted import Steps, run_steps
 from llamaherd.engine.core.errors import JournalError
 from llamaherd.engine.core.keeping import keeping
 from llamaherd.engine.core.outcome import Finish, Output
@@ -38,7 +38,6 @@ if TYPE_CHECKING:
 
     from llamaherd.calls.run.call import Call
     from llamaherd.calls.run.host import Host
-    from llamaherd.calls.run.hosted import Steps
     from llamaherd.engine.core.request import Request
     from llamaherd.engine.core.results import FinishReason, Results
     from llamaherd.engine.core.stats import Progress

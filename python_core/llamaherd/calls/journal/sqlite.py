@@ -9,7 +9,7 @@ import sqlite3
 import sys
 import time
 from contextlib import closing, suppress
-from pathlib import Path
+from pathlib import Path, PurePath
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, TypeVar
 from urllib.parse import quote
@@ -18,7 +18,6 @@ from llamaherd.engine.core.progress import say
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from pathlib import PurePath
 
 
 # Files that SQLite creates next to a database. The first two may contain data that are

@@ -7,24 +7,20 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from llamaherd.calls.asks.answers import again, as_result, check_answer
-from llamaherd.calls.run.hosted import GroupEnd, run_steps
+from llamaherd.calls.run.hosted import GroupEnd, Steps, run_steps
 from llamaherd.calls.structured.columns import SchemaLayout
 from llamaherd.engine.core.errors import GenerationError
 from llamaherd.engine.core.keeping import keep_made
-from llamaherd.engine.core.outcome import CANCELLED, Finish, Output
-from llamaherd.engine.core.results import Results
-from llamaherd.engine.core.stats import Progress, Stats
+from llamaherd.engine.core.outcome import CANCELLED, Finish, Output, Piece
+from llamaherd.engine.core.results import Result, Results
+from llamaherd.engine.core.stats import ActorStats, Progress, RequestStats, Stats
 from llamaherd.engine.loop.group import Group, call_tree
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from llamaherd.calls.asks.options import OnError
-    from llamaherd.calls.run.hosted import Steps
-    from llamaherd.engine.core.outcome import Piece
     from llamaherd.engine.core.request import Request
-    from llamaherd.engine.core.results import Result
-    from llamaherd.engine.core.stats import ActorStats, RequestStats
     from llamaherd.engine.loop.threaded import ThreadedLoop
 
 

@@ -18,8 +18,8 @@ from llamaherd.engine.loop.loop import Loop
 from llamaherd.engine.loop.sizing import NativeSizing, fixed_memory
 from llamaherd.engine.loop.threads import warn_of_foreign
 from llamaherd.engine.memory import hardware, kv_cells
-from llamaherd.engine.memory.device import device_of
-from llamaherd.engine.memory.kv_cells import buffers_of
+from llamaherd.engine.memory.device import Device, Placement, device_of
+from llamaherd.engine.memory.kv_cells import Buffers, buffers_of
 from llamaherd.engine.memory.plan import (
     AUTO_SLOTS,
     MAX_CTX,
@@ -30,7 +30,7 @@ from llamaherd.engine.memory.plan import (
     Sizes,
 )
 from llamaherd.engine.model import loading
-from llamaherd.engine.model.loading import check_llama
+from llamaherd.engine.model.loading import ScalingType, check_llama
 from llamaherd.engine.model.model import Model, model_of_llama
 from llamaherd.engine.native.engine import EngineParams
 
@@ -39,9 +39,6 @@ if TYPE_CHECKING:
 
     from llama_cpp import Llama
 
-    from llamaherd.engine.memory.device import Device, Placement
-    from llamaherd.engine.memory.kv_cells import Buffers
-    from llamaherd.engine.model.loading import ScalingType
     from llamaherd.engine.native.models import ModelInfo
 
 

@@ -11,14 +11,13 @@ from weakref import WeakKeyDictionary
 from llamaherd.engine.core.errors import ContextError
 from llamaherd.engine.memory import hardware, kv_cells
 from llamaherd.engine.memory.device import device_of
-from llamaherd.engine.native.embedder import NativeEmbedder
+from llamaherd.engine.native.embedder import NativeEmbedder, Pooling
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from llamaherd.calls.run.embedding import EmbedSizes
     from llamaherd.engine.model.model import Model
-    from llamaherd.engine.native.embedder import Pooling
 
 
 # Limits of the embedders that a model keeps for later calls.

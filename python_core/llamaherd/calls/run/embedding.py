@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from threading import RLock
 from time import perf_counter
@@ -24,7 +24,6 @@ from llamaherd.engine.core.table import Framed, set_index
 if TYPE_CHECKING:
     from array import array
     from collections.abc import Callable, Iterator, Sequence
-    from contextlib import AbstractContextManager
 
     import numpy as np
     from numpy.typing import NDArray

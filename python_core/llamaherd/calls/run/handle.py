@@ -14,14 +14,16 @@ from llamaherd.calls.asks.answers import as_result, check_answer
 from llamaherd.engine.core.errors import PromptError
 from llamaherd.engine.core.outcome import (
     Finish,
+    Output,
+    Piece,
     PieceStream,
     Stripped,
     TextPiece,
     TokenLogprob,
 )
 from llamaherd.engine.core.process import ProcessBound
-from llamaherd.engine.core.results import Results
-from llamaherd.engine.core.stats import Stats
+from llamaherd.engine.core.results import Result, Results
+from llamaherd.engine.core.stats import RequestStats, Stats
 from llamaherd.engine.loop.group import Group
 from llamaherd.engine.loop.threads import check_may_wait, wait_or_look
 from llamaherd.engine.native import shim
@@ -29,10 +31,7 @@ from llamaherd.engine.native import shim
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Generator, Iterator, Sequence
 
-    from llamaherd.engine.core.outcome import Output, Piece
     from llamaherd.engine.core.request import Request
-    from llamaherd.engine.core.results import Result
-    from llamaherd.engine.core.stats import RequestStats
     from llamaherd.engine.loop.threaded import ThreadedLoop
 
 log = logging.getLogger(__name__)

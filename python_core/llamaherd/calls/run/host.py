@@ -6,11 +6,11 @@ from abc import abstractmethod
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, NoReturn, Unpack
 
 from llamaherd.calls.asks.keywords import SubmitSettings
-from llamaherd.calls.asks.options import GenerateOptions
+from llamaherd.calls.asks.options import ClassifyOptions, EmbedOptions, GenerateOptions
 from llamaherd.calls.asks.requests import make_requests
 from llamaherd.calls.asks.settings import takes
 from llamaherd.calls.chat.conversations import single
-from llamaherd.calls.run.embedders import lent_embedder
+from llamaherd.calls.run.embedders import EmbedSpec, lent_embedder
 from llamaherd.calls.run.handle import Handle
 from llamaherd.calls.run.job import Interrupts
 from llamaherd.engine.core.errors import ArgumentTypeError, ContextClosedError
@@ -22,9 +22,7 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
     from llamaherd.calls.asks.labels import Labels
-    from llamaherd.calls.asks.options import ClassifyOptions, EmbedOptions
     from llamaherd.calls.asks.scores import ClassifyResults
-    from llamaherd.calls.run.embedders import EmbedSpec
     from llamaherd.calls.run.embedding import EmbedCall, Embedder
     from llamaherd.engine.core.request import Request
     from llamaherd.engine.core.results import Results

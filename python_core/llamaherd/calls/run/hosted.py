@@ -6,10 +6,10 @@ A scoring call runs a generating call and converts its results to scores.
 from __future__ import annotations
 
 import os
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from dataclasses import replace
 from threading import Event, Lock
-from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeAlias, TypeVar
 
 from llamaherd.engine.core.errors import GenerationError
 from llamaherd.engine.core.keeping import keep_made, keeping, kept_results
@@ -17,9 +17,6 @@ from llamaherd.engine.core.progress import say
 from llamaherd.engine.core.table import index_of, set_index
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-    from typing import TypeAlias
-
     from llamaherd.calls.run.host import Host
     from llamaherd.engine.core.results import Results
     from llamaherd.engine.core.stats import Progress

@@ -20,6 +20,7 @@ from llamaherd.engine.core.keeping import keep_made, keeping, kept_results
 from llamaherd.engine.core.process import ProcessBound
 from llamaherd.engine.core.progress import JobProgress
 from llamaherd.engine.loop.threads import (
+    Worker,
     check_may_wait,
     start_thread,
     wait_for,
@@ -29,8 +30,6 @@ from llamaherd.engine.loop.threads import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterator
     from types import FrameType, TracebackType
-
-    from llamaherd.engine.loop.threads import Worker
 
 
 _REPORT_S = 0.1

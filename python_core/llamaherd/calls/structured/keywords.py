@@ -8,7 +8,7 @@ keywords and the values that each compares, and thus limits every check.
 from __future__ import annotations
 
 import math
-from contextvars import ContextVar
+from contextvars import ContextVar, Token
 from typing import TYPE_CHECKING, Any, Self
 
 from llamaherd.calls.structured.enforce import decimal
@@ -16,7 +16,6 @@ from llamaherd.calls.structured.patterns import finds
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-    from contextvars import Token
 
     Keyword = Callable[[Any, Any, Any, Any], Iterator[Any] | None]
 

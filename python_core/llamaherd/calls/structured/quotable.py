@@ -11,13 +11,12 @@ from itertools import accumulate, pairwise
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args
 
 from llamaherd.engine.core import checks
-from llamaherd.engine.core.argument import Argument, Field
+from llamaherd.engine.core.argument import Argument, Field, Name
 from llamaherd.engine.core.errors import ArgumentError, ArgumentTypeError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from llamaherd.engine.core.argument import Name
 
 Unit = Literal["words", "characters"]
 UNITS: tuple[Unit, ...] = get_args(Unit)

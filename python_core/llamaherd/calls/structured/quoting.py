@@ -9,14 +9,14 @@ Schema.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from llamaherd.calls.structured.closing import enforced_closed
 from llamaherd.calls.structured.enforce import SchemaError, take_limits, write_sizes
-from llamaherd.calls.structured.quotable import Quotable, QuoteRule, quote_of
+from llamaherd.calls.structured.quotable import Quotable, QuoteRule, Unit, quote_of
 from llamaherd.calls.structured.subschemas import (
     OF_MANY,
     OF_NAMED,
@@ -27,15 +27,9 @@ from llamaherd.calls.structured.subschemas import (
     subschemas,
 )
 from llamaherd.engine.core import checks
-from llamaherd.engine.core.argument import Argument, Field
+from llamaherd.engine.core.argument import Argument, Field, Name
 from llamaherd.engine.core.errors import ArgumentTypeError
 from llamaherd.engine.core.words import words
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from llamaherd.calls.structured.quotable import Unit
-    from llamaherd.engine.core.argument import Name
 
 KEYWORD = "quote"
 _PLAIN = frozenset(

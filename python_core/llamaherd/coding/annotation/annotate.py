@@ -13,9 +13,9 @@ from llamaherd.calls.asks.keywords import CodingSettings
 from llamaherd.calls.asks.settings import takes
 from llamaherd.calls.chat.chat import chat_date, writes_date
 from llamaherd.calls.journal.file import first_day
-from llamaherd.calls.run.host import Elsewhere
+from llamaherd.calls.run.host import Elsewhere, Host
 from llamaherd.coding import frames
-from llamaherd.coding.annotation.codebook import checked_codebook
+from llamaherd.coding.annotation.codebook import Codebook, checked_codebook
 from llamaherd.coding.annotation.coding import Coding
 from llamaherd.coding.annotation.columns import names_of_columns, types_of
 from llamaherd.coding.annotation.settings import (
@@ -36,9 +36,7 @@ if TYPE_CHECKING:
     from llama_cpp import Llama
 
     from llamaherd.calls.journal.journal import Journal
-    from llamaherd.calls.run.host import Host
     from llamaherd.calls.run.job import Job
-    from llamaherd.coding.annotation.codebook import Codebook
     from llamaherd.coding.annotation.coded import Coded
     from llamaherd.engine.core.stats import ProgressOption
 

@@ -20,13 +20,12 @@ from llamaherd.coding.annotation.scales import scale_of_dict
 from llamaherd.coding.annotation.spans import SPANS
 from llamaherd.coding.codes import read
 from llamaherd.engine.core import checks
-from llamaherd.engine.core.argument import Argument, Field, argument_of
+from llamaherd.engine.core.argument import Argument, Field, Name, argument_of
 from llamaherd.engine.core.errors import ArgumentError, ArgumentTypeError
 from llamaherd.engine.core.words import setting, words
 
 if TYPE_CHECKING:
     from llamaherd.coding.statistics.ratings import Scale
-    from llamaherd.engine.core.argument import Name
 
 Kind = Literal["label", "ordinal", "scale", "multiple", "fields", "spans"]
 JOINED = "; "  # separator of several labels of a text

@@ -8,7 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from llamaherd.calls.asks.scores import joined_thoughts, thought_of
+from llamaherd.calls.asks.scores import (
+    ClassifyResults,
+    Thought,
+    joined_thoughts,
+    thought_of,
+)
 from llamaherd.calls.run.call import add_up
 from llamaherd.calls.structured.quotable import Quoted, shift_positions
 from llamaherd.coding.annotation.spans import SPANS
@@ -22,7 +27,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from llamaherd.calls.asks.annotate_options import Split
-    from llamaherd.calls.asks.scores import ClassifyResults, Thought
     from llamaherd.coding.annotation.codebook import Codebook
     from llamaherd.coding.annotation.settings import Settings
     from llamaherd.engine.core.arrays import Floats, Ints

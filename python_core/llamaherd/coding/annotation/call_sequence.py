@@ -12,7 +12,7 @@ from llamaherd.calls.journal.journal import Journal
 from llamaherd.calls.run.job import Job
 from llamaherd.engine.core.errors import GenerationError
 from llamaherd.engine.core.keeping import kept_results
-from llamaherd.engine.core.stats import Progress
+from llamaherd.engine.core.stats import Progress, Stats
 
 if TYPE_CHECKING:
     import os
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 
     from llamaherd.calls.run.host import Host
     from llamaherd.calls.run.hosted import HostedCall
-    from llamaherd.engine.core.stats import Stats
 
 
 class CallBlock(NamedTuple):

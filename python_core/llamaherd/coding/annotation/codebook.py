@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, fields
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import yaml
 
@@ -16,6 +16,8 @@ from llamaherd.coding.annotation.answer_types import (
     JOINED,
     TYPE_FIELDS,
     TYPES,
+    AnswerType,
+    Kind,
     checked_type_fields,
 )
 from llamaherd.coding.annotation.scales import NumberScale, numbers_of
@@ -25,11 +27,6 @@ from llamaherd.engine.core.declaration import suggests_names
 from llamaherd.engine.core.errors import ArgumentError, ArgumentTypeError
 from llamaherd.engine.core.phrases import MOST_ROWS, first_rows
 from llamaherd.engine.core.plain import is_missing
-
-if TYPE_CHECKING:
-    from collections.abc import Collection
-
-    from llamaherd.coding.annotation.answer_types import AnswerType, Kind
 
 _FORMAT = 1  # version of the hashed content
 # Words that another language may omit; the English words are then used.

@@ -18,7 +18,7 @@ import yaml
 from llamaherd.coding.annotation.codebook import Codebook, checked_codebook
 from llamaherd.coding.references import REFERENCES
 from llamaherd.engine.core import checks
-from llamaherd.engine.core.argument import Argument, Field
+from llamaherd.engine.core.argument import Argument, Field, Place
 from llamaherd.engine.core.errors import ArgumentError, BadArgumentError
 from llamaherd.engine.core.files import check_kind, text_of_file, write_new
 from llamaherd.engine.core.request import check_wanted
@@ -26,7 +26,6 @@ from llamaherd.engine.core.request import check_wanted
 if TYPE_CHECKING:
     import os
 
-    from llamaherd.engine.core.argument import Place
 
 _MAX_BYTES = 4_000_000
 _MAX_DEPTH = 64

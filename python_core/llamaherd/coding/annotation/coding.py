@@ -21,6 +21,7 @@ import numpy as np
 
 from llamaherd.calls.chat.chat import chat_date
 from llamaherd.coding.annotation.answers import (
+    Answers,
     answers_of_rows,
     no_answers,
     sum_of_stats,
@@ -40,6 +41,8 @@ from llamaherd.coding.annotation.spans import SPANS
 from llamaherd.coding.annotation.steps import (
     MODEL,
     UNSURE,
+    Step,
+    StepModels,
     draw_positions,
     kept_labels,
     record_of_steps,
@@ -56,9 +59,7 @@ if TYPE_CHECKING:
     from llamaherd.calls.asks.options import OnError
     from llamaherd.calls.journal.journal import Journal
     from llamaherd.calls.run.host import Host
-    from llamaherd.coding.annotation.answers import Answers
     from llamaherd.coding.annotation.settings import CodingWork, Settings
-    from llamaherd.coding.annotation.steps import Step, StepModels
     from llamaherd.engine.core.arrays import Ints
 
 note = Notes("llamaherd.coding.annotation")

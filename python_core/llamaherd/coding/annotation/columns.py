@@ -18,6 +18,7 @@ from llamaherd.calls.structured.columns import (
     JSON,
     NUMBER,
     STRING,
+    Column,
     cells,
     columns_of,
 )
@@ -33,7 +34,6 @@ from llamaherd.engine.core.table import free_name
 from llamaherd.engine.core.words import setting, words
 
 if TYPE_CHECKING:
-    from llamaherd.calls.structured.columns import Column
     from llamaherd.coding.annotation.answers import Answers
     from llamaherd.coding.annotation.codebook import Codebook
     from llamaherd.coding.annotation.settings import Settings

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from llamaherd.coding import frames
 from llamaherd.coding.annotation.answer_types import JOINED
-from llamaherd.coding.statistics.ratings import SCALES
+from llamaherd.coding.statistics.ratings import SCALES, Scale
 from llamaherd.engine.core.errors import ArgumentError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
-    from llamaherd.coding.statistics.ratings import Scale
     from llamaherd.engine.core.arrays import Floats
 
 Labels = tuple[str, ...]

@@ -10,20 +10,25 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from llamaherd.calls.api.classify import prepare_classify
 from llamaherd.calls.api.generate import prepare_generate
-from llamaherd.calls.asks.calibration import calibrate_batch, calibrate_contextual
+from llamaherd.calls.asks.calibration import (
+    Calibration,
+    calibrate_batch,
+    calibrate_contextual,
+)
 from llamaherd.calls.asks.options import ClassifyOptions, GenerateOptions, PromptOptions
 from llamaherd.calls.asks.rendering import notice_thinking
 from llamaherd.calls.asks.requests import place_of
-from llamaherd.calls.run.host import Elsewhere
+from llamaherd.calls.run.host import Elsewhere, Host
 from llamaherd.calls.structured.quotable import Quoted, QuoteRule, shift_positions
 from llamaherd.calls.structured.quoting import KEYWORD, text_has_quotes
 from llamaherd.coding.annotation.answers import (
     BLANK,
+    Answers,
     answers_of_classes,
     answers_of_split,
     answers_of_texts,
 )
-from llamaherd.coding.annotation.call_sequence import CallBlock
+from llamaherd.coding.annotation.call_sequence import CallBlock, CallSequence
 from llamaherd.coding.annotation.columns import CodedRows, as_results
 from llamaherd.coding.annotation.prompts import frame_of
 from llamaherd.coding.annotation.steps import MODEL, Step
@@ -36,13 +41,9 @@ from llamaherd.engine.native.shim import derive_seed
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from llamaherd.calls.asks.calibration import Calibration
     from llamaherd.calls.asks.keywords import SamplingSettings
     from llamaherd.calls.journal.journal import Journal
-    from llamaherd.calls.run.host import Host
     from llamaherd.calls.run.hosted import HostedCall
-    from llamaherd.coding.annotation.answers import Answers
-    from llamaherd.coding.annotation.call_sequence import CallSequence
     from llamaherd.coding.annotation.settings import CodingWork
     from llamaherd.engine.core.arrays import Ints
     from llamaherd.engine.core.results import Result

@@ -8,23 +8,25 @@ from typing import TYPE_CHECKING
 from llamaherd.calls.asks.options import PromptOptions
 from llamaherd.calls.asks.rendering import rendered_prompts
 from llamaherd.calls.structured.prompt import schema_prompt
-from llamaherd.coding.annotation.codebook import checked_codebook, shown_label
+from llamaherd.coding.annotation.codebook import (
+    Codebook,
+    Example,
+    checked_codebook,
+    shown_label,
+)
 from llamaherd.engine.core import checks
 from llamaherd.engine.core.errors import ArgumentError
 from llamaherd.engine.core.request import n_common
 from llamaherd.engine.core.words import setting
-from llamaherd.engine.model.model import as_model
-from llamaherd.engine.model.tokens import prompt_tokens
+from llamaherd.engine.model.model import Model, as_model
+from llamaherd.engine.model.tokens import ParseSpecial, prompt_tokens
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from llamaherd.calls.run.host import Host
-    from llamaherd.coding.annotation.codebook import Codebook, Example
     from llamaherd.coding.annotation.scales import NumberScale
     from llamaherd.engine.core.thinking import ThinkingOption
-    from llamaherd.engine.model.model import Model
-    from llamaherd.engine.model.tokens import ParseSpecial
 
 # Texts with different first characters; the common prefix of their prompts is the common
 # prefix of all prompts.

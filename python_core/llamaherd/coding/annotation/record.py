@@ -18,17 +18,15 @@ import numpy as np
 import psutil
 
 from llamaherd.calls.asks.calibration import coverage_cause, low_coverage, thought_opening
-from llamaherd.calls.run.host import Elsewhere
-from llamaherd.coding.annotation.prompts import PromptPreview, prompt_preview
+from llamaherd.calls.run.host import Elsewhere, Host
+from llamaherd.coding.annotation.prompts import Frame, PromptPreview, prompt_preview
 from llamaherd.coding.sentences import Notes
 from llamaherd.engine.memory import hardware
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from llamaherd.calls.run.host import Host
     from llamaherd.coding.annotation.codebook import Codebook
-    from llamaherd.coding.annotation.prompts import Frame
     from llamaherd.coding.annotation.settings import Settings
     from llamaherd.engine.core.arrays import Floats
     from llamaherd.engine.core.stats import Stats

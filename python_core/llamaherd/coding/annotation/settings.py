@@ -7,7 +7,7 @@ import os
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from llamaherd.calls.asks.annotate_options import AnnotateOptions
+from llamaherd.calls.asks.annotate_options import AnnotateOptions, Method
 from llamaherd.calls.asks.keywords import CodingSettings
 from llamaherd.calls.asks.options import THINKING, check_n_thoughts
 from llamaherd.calls.chat.chat import template_date
@@ -18,7 +18,7 @@ from llamaherd.engine.core import checks
 from llamaherd.engine.core.declaration import declares, option
 from llamaherd.engine.core.errors import ArgumentError, ArgumentTypeError
 from llamaherd.engine.core.sampling import MAX_TOKENS_OF_SCHEMA
-from llamaherd.engine.core.thinking import Thinking
+from llamaherd.engine.core.thinking import Thinking, ThinkingWanted
 from llamaherd.engine.core.values import Flag, Unchecked
 from llamaherd.engine.core.words import name_of, setting, words
 from llamaherd.engine.model.model import Model
@@ -26,9 +26,7 @@ from llamaherd.engine.model.model import Model
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from llamaherd.calls.asks.annotate_options import Method
     from llamaherd.coding.annotation.codebook import Codebook
-    from llamaherd.engine.core.thinking import ThinkingWanted
 
 
 @declares

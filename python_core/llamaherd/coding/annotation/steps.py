@@ -11,7 +11,7 @@ import numpy as np
 
 from llamaherd.calls.api.running import open_context
 from llamaherd.calls.run.context import Context
-from llamaherd.coding.annotation.answers import no_answers
+from llamaherd.coding.annotation.answers import Answers, no_answers
 from llamaherd.coding.sentences import Notes
 from llamaherd.coding.statistics.heads import least_sure
 from llamaherd.coding.statistics.intervals import LEVEL, Measure, share
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from contextlib import ExitStack
 
     from llamaherd.calls.run.host import Host
-    from llamaherd.coding.annotation.answers import Answers
     from llamaherd.coding.annotation.settings import CodingWork, Settings
     from llamaherd.engine.core.arrays import Floats, Ints
 

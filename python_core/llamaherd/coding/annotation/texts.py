@@ -6,7 +6,7 @@ import hashlib
 import json
 import math
 import unicodedata
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
@@ -23,8 +23,6 @@ from llamaherd.engine.core.words import number_of
 from llamaherd.engine.native import vocabulary
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
     from llamaherd.engine.core.argument import Name
     from llamaherd.engine.core.arrays import Ints
     from llamaherd.engine.model.model import Model

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
+from collections.abc import Set as AbstractSet
 from datetime import date, datetime, time
 from decimal import Decimal
 from enum import Enum
@@ -20,8 +21,6 @@ from llamaherd.engine.core.plain import is_missing
 from llamaherd.engine.core.words import words
 
 if TYPE_CHECKING:
-    from collections.abc import Set as AbstractSet
-
     from numpy.typing import NDArray
 
     from llamaherd.engine.core.argument import Name

@@ -8,8 +8,12 @@ import numpy as np
 
 from llamaherd.coding import frames
 from llamaherd.coding.estimation.inputs import Inputs
-from llamaherd.coding.estimation.outcomes import asks_median
-from llamaherd.coding.estimation.predictions import predictions_of, shares_or_scores
+from llamaherd.coding.estimation.outcomes import Outcome, asks_median
+from llamaherd.coding.estimation.predictions import (
+    Predictions,
+    predictions_of,
+    shares_or_scores,
+)
 from llamaherd.coding.statistics.influences import replicate_factors
 from llamaherd.coding.statistics.intervals import LEVEL
 from llamaherd.engine.core import checks
@@ -20,8 +24,6 @@ from llamaherd.engine.core.words import setting
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from llamaherd.coding.estimation.outcomes import Outcome
-    from llamaherd.coding.estimation.predictions import Predictions
     from llamaherd.coding.frames import Input
     from llamaherd.coding.gold.sample import GoldSample
     from llamaherd.coding.statistics.sampling import Target

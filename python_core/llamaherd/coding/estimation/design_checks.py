@@ -18,6 +18,7 @@ from llamaherd.coding.gold.sample import GoldSample
 from llamaherd.coding.sentences import quoted_name
 from llamaherd.coding.statistics.sampling import (
     LabelCheck,
+    Target,
     coders_like_model,
     groups_of,
     label_check,
@@ -30,7 +31,6 @@ if TYPE_CHECKING:
     from llamaherd.coding.estimation.fitting import Fits
     from llamaherd.coding.frames import Input
     from llamaherd.coding.gold.population import Population
-    from llamaherd.coding.statistics.sampling import Target
     from llamaherd.engine.core.arrays import Floats, Ints
 
 

@@ -14,13 +14,23 @@ from llamaherd.coding.codes.coders import REMOVED
 from llamaherd.coding.estimation import formulas
 from llamaherd.coding.estimation.design_checks import cluster_hint, label_check_of
 from llamaherd.coding.estimation.estimates import METHODS, Estimates, Method, Width
-from llamaherd.coding.estimation.fitting import fit_regression
+from llamaherd.coding.estimation.fitting import Fits, FitSettings, fit_regression
 from llamaherd.coding.estimation.formulas import Matrices, average_matrices, columns_in
 from llamaherd.coding.estimation.inputs import Inputs, agreement_line, with_outcome
 from llamaherd.coding.estimation.means import fit_outcomes
 from llamaherd.coding.estimation.notes import note, wider_than_codes
-from llamaherd.coding.estimation.outcomes import asks_median, group_numbers, limits_of
-from llamaherd.coding.estimation.predictions import comparable_predictions, predictions_of
+from llamaherd.coding.estimation.outcomes import (
+    Outcome,
+    asks_median,
+    group_numbers,
+    limits_of,
+)
+from llamaherd.coding.estimation.predictions import (
+    Predicted,
+    Predictions,
+    comparable_predictions,
+    predictions_of,
+)
 from llamaherd.coding.gold.population import by_columns
 from llamaherd.coding.statistics.intervals import LEVEL, bonferroni
 from llamaherd.engine.core import checks
@@ -32,9 +42,6 @@ from llamaherd.engine.core.words import setting
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from llamaherd.coding.estimation.fitting import Fits, FitSettings
-    from llamaherd.coding.estimation.outcomes import Outcome
-    from llamaherd.coding.estimation.predictions import Predicted, Predictions
     from llamaherd.coding.gold.sample import GoldSample
     from llamaherd.coding.statistics.sampling import Target
     from llamaherd.engine.core.arrays import Floats

@@ -14,8 +14,8 @@ from llamaherd.coding.statistics import dsl
 from llamaherd.coding.statistics.dsl import Problem
 from llamaherd.coding.statistics.intervals import NO_LIMITS, within
 from llamaherd.coding.statistics.label_weight import by_codes
-from llamaherd.coding.statistics.regression import FitError, check_rank
-from llamaherd.coding.statistics.sampling import TARGETS
+from llamaherd.coding.statistics.regression import Estimated, FitError, Kind, check_rank
+from llamaherd.coding.statistics.sampling import TARGETS, Target
 from llamaherd.coding.statistics.uncertainty import Spread
 from llamaherd.engine.core import checks
 from llamaherd.engine.core.errors import ArgumentError, ArgumentTypeError
@@ -26,8 +26,6 @@ if TYPE_CHECKING:
 
     from llamaherd.coding.estimation.formulas import Matrices
     from llamaherd.coding.gold.codes import Codes
-    from llamaherd.coding.statistics.regression import Estimated, Kind
-    from llamaherd.coding.statistics.sampling import Target
     from llamaherd.engine.core.arrays import Floats, Ints
 
 

@@ -16,6 +16,7 @@ from llamaherd.coding.estimation.design_checks import clusters_of, note_on_copie
 from llamaherd.coding.estimation.fitting import FitSettings
 from llamaherd.coding.estimation.notes import note
 from llamaherd.coding.estimation.outcomes import (
+    Outcome,
     checked_labels,
     in_one_form,
     labels_of,
@@ -24,22 +25,22 @@ from llamaherd.coding.estimation.outcomes import (
     scores_of,
 )
 from llamaherd.coding.estimation.predictions import cluster_notes
-from llamaherd.coding.frames import weights_of
-from llamaherd.coding.gold.codes import codes_of_texts
-from llamaherd.coding.gold.population import by_columns, codes_and_probs, match_sample
+from llamaherd.coding.frames import Input, weights_of
+from llamaherd.coding.gold.codes import Codes, codes_of_texts
+from llamaherd.coding.gold.population import (
+    Population,
+    by_columns,
+    codes_and_probs,
+    match_sample,
+)
 from llamaherd.coding.gold.sample import GoldSample
 from llamaherd.coding.statistics.many_coders import krippendorff_alpha, percent_agreement
-from llamaherd.coding.statistics.ratings import CodesByCoder
+from llamaherd.coding.statistics.ratings import CodesByCoder, Scale
 from llamaherd.engine.core.caller import warn_caller
 from llamaherd.engine.core.errors import ArgumentError, ArgumentTypeError
 
 if TYPE_CHECKING:
     from llamaherd.coding.estimation.estimates import Method
-    from llamaherd.coding.estimation.outcomes import Outcome
-    from llamaherd.coding.frames import Input
-    from llamaherd.coding.gold.codes import Codes
-    from llamaherd.coding.gold.population import Population
-    from llamaherd.coding.statistics.ratings import Scale
     from llamaherd.coding.statistics.sampling import Target
     from llamaherd.engine.core.arrays import Floats, Ints
 

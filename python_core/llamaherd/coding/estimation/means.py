@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -26,20 +26,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from llamaherd.coding.estimation import notes
-from llamaherd.coding.estimation.estimates import Estimate
-from llamaherd.coding.estimation.fitting import Fits, Quantities
-from llamaherd.coding.estimation.outcomes import MEDIAN
-from llamaherd.coding.estimation.predictions import shares_or_scores
+from llamaherd.coding.estimation.estimates import Estimate, Method
+from llamaherd.coding.estimation.fitting import Fits, FitSettings, Quantities
+from llamaherd.coding.estimation.outcomes import MEDIAN, Numbers, Outcome
+from llamaherd.coding.estimation.predictions import Predicted, shares_or_scores
 from llamaherd.coding.statistics.intervals import NO_LIMITS, student_quantile
 from llamaherd.engine.core.errors import ArgumentError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from llamaherd.coding.estimation.estimates import Method
-    from llamaherd.coding.estimation.fitting import FitSettings
-    from llamaherd.coding.estimation.outcomes import Numbers, Outcome
-    from llamaherd.coding.estimation.predictions import Predicted
     from llamaherd.coding.gold.population import Population
     from llamaherd.engine.core.arrays import Floats, Ints
 

@@ -26,7 +26,7 @@ from llamaherd.coding.codes.cells import LARGEST
 from llamaherd.coding.estimation.notes import note
 from llamaherd.coding.gold.forms import sets_of
 from llamaherd.coding.gold.joins import check_relabelled, label_forms, marks_of
-from llamaherd.coding.gold.population import by_columns
+from llamaherd.coding.gold.population import Population, by_columns
 from llamaherd.coding.gold.sample import GoldSample
 from llamaherd.coding.statistics.intervals import NO_LIMITS
 from llamaherd.engine.core import checks
@@ -35,7 +35,6 @@ from llamaherd.engine.core.errors import ArgumentError
 from llamaherd.engine.core.phrases import with_commas
 
 if TYPE_CHECKING:
-    from llamaherd.coding.gold.population import Population
     from llamaherd.engine.core.arrays import Floats, Ints
 
 Outcome = str | Sequence[str] | Mapping[str, float]

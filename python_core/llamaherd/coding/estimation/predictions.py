@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
@@ -13,7 +13,13 @@ from llamaherd.coding.annotation.coded import Coded
 from llamaherd.coding.annotation.columns import EACH
 from llamaherd.coding.codes import text_of
 from llamaherd.coding.estimation.notes import note
-from llamaherd.coding.estimation.outcomes import checked_labels, labels_of, scores_of
+from llamaherd.coding.estimation.outcomes import (
+    Numbers,
+    Outcome,
+    checked_labels,
+    labels_of,
+    scores_of,
+)
 from llamaherd.coding.estimation.recalibrated import (
     Recalibrated,
     probabilities_in,
@@ -24,9 +30,6 @@ from llamaherd.engine.core import checks
 from llamaherd.engine.core.errors import ArgumentError
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
-
-    from llamaherd.coding.estimation.outcomes import Numbers, Outcome
     from llamaherd.coding.frames import Input
     from llamaherd.coding.gold.population import Population
     from llamaherd.engine.core.arrays import Floats, Ints

@@ -21,8 +21,8 @@ from llamaherd.coding.estimation.recalibrated import (
     vectors_of,
     with_new_columns,
 )
-from llamaherd.coding.gold.codes import codes_of_texts
-from llamaherd.coding.gold.population import codes_and_probs, match_sample
+from llamaherd.coding.gold.codes import Codes, codes_of_texts
+from llamaherd.coding.gold.population import Population, codes_and_probs, match_sample
 from llamaherd.coding.gold.sample import GoldSample
 from llamaherd.coding.statistics import heads
 from llamaherd.coding.statistics.intervals import LEVEL
@@ -36,8 +36,6 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from llamaherd.coding.frames import Input
-    from llamaherd.coding.gold.codes import Codes
-    from llamaherd.coding.gold.population import Population
     from llamaherd.engine.core.arrays import Floats, Ints
 
 Feature = Literal["probs", "embeddings"]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,7 +13,7 @@ from llamaherd.coding.annotation.coded import Coded
 from llamaherd.coding.annotation.label_sets import labels_in, words_for_none
 from llamaherd.coding.annotation.texts import same_rows
 from llamaherd.coding.codes import check_declared, text_of
-from llamaherd.coding.frames import weights_of
+from llamaherd.coding.frames import Input, weights_of
 from llamaherd.coding.gold.forms import listed_ids
 from llamaherd.coding.gold.joins import note
 from llamaherd.coding.gold.pooling import earlier_draw, highest_prob, pool
@@ -34,10 +34,7 @@ from llamaherd.engine.core.phrases import count_of
 from llamaherd.engine.core.words import setting, words
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from llamaherd.coding.annotation.codebook import Example
-    from llamaherd.coding.frames import Input
     from llamaherd.coding.statistics.sampling import Allocation
 
 

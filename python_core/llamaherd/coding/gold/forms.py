@@ -8,7 +8,7 @@ import io
 import json
 import re
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -35,8 +35,6 @@ from llamaherd.engine.core.phrases import with_commas
 from llamaherd.engine.core.plain import DAMAGED
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
     from llamaherd.coding.frames import Input
     from llamaherd.engine.core.arrays import Floats, Ints
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import zlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from itertools import pairwise
@@ -26,7 +26,7 @@ from llamaherd.coding.annotation.texts import (
 )
 from llamaherd.coding.codes import form_of, is_nothing, text_of
 from llamaherd.coding.gold.forms import stored_text
-from llamaherd.coding.gold.sample import SPLIT
+from llamaherd.coding.gold.sample import SPLIT, GoldSample
 from llamaherd.coding.sentences import Notes
 from llamaherd.engine.core import checks
 from llamaherd.engine.core.errors import ArgumentError
@@ -34,10 +34,7 @@ from llamaherd.engine.core.phrases import count_of, part_of, verb
 from llamaherd.engine.core.words import call, name_of, words
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from llamaherd.coding.frames import Input
-    from llamaherd.coding.gold.sample import GoldSample
     from llamaherd.engine.core.arrays import Floats, Ints
 
 note = Notes("llamaherd.coding.gold")

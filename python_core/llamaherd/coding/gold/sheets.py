@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import os
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from llamaherd.coding import frames
@@ -22,7 +22,6 @@ from llamaherd.engine.core.files import content_of, text_of_file
 from llamaherd.engine.core.words import name_of, words
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Sequence
     from pathlib import Path
 
     from llamaherd.coding.frames import Input

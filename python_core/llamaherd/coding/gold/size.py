@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Literal, TypeAlias, overload
 
 from llamaherd.coding.statistics.intervals import LEVEL
 from llamaherd.coding.statistics.label_weight import half_width
-from llamaherd.coding.statistics.sampling import TARGETS
+from llamaherd.coding.statistics.sampling import TARGETS, Target
 from llamaherd.engine.core import checks
 from llamaherd.engine.core.errors import ArgumentError
 from llamaherd.engine.core.phrases import count_of, decimals, percent, percents
@@ -18,7 +18,6 @@ from llamaherd.engine.core.words import name_of, setting
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from llamaherd.coding.statistics.sampling import Target
 
 SizeMeasure: TypeAlias = Literal["accuracy", "mae"]
 SIZE_MEASURES: tuple[SizeMeasure, ...] = ("accuracy", "mae")

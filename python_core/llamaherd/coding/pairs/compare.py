@@ -15,13 +15,14 @@ from llamaherd.calls.asks.keywords import PairSettings
 from llamaherd.calls.asks.options import ClassifyOptions
 from llamaherd.calls.asks.settings import takes
 from llamaherd.coding.annotation.call_sequence import CallSequence
-from llamaherd.coding.pairs.comparison import comparison_of
+from llamaherd.coding.pairs.comparison import PairComparison, comparison_of
 from llamaherd.coding.pairs.design import (
     DESIGNS,
     FIELD,
     LAYOUT,
     PAIRS_A_TEXT,
     ComparedPair,
+    Design,
     PairDesign,
     PairWork,
     n_pairs_of,
@@ -41,8 +42,6 @@ if TYPE_CHECKING:
     from llamaherd.calls.run.hosted import HostedCall
     from llamaherd.calls.run.job import Job
     from llamaherd.coding.pairs.bradley_terry import Pair
-    from llamaherd.coding.pairs.comparison import PairComparison
-    from llamaherd.coding.pairs.design import Design
     from llamaherd.engine.core.stats import ProgressOption
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from llamaherd.coding.pairs.design import ComparedPair
+from llamaherd.coding.pairs.design import ComparedPair, PairDesign, PairWork
 from llamaherd.coding.sentences import Notes, number
 from llamaherd.coding.statistics.intervals import Measure, student_quantile
 from llamaherd.engine.core.phrases import percent, percents, printed_notes, rounded
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from llamaherd.coding.pairs.bradley_terry import Pairs, StrengthFit
-    from llamaherd.coding.pairs.design import PairDesign, PairWork
     from llamaherd.engine.core.arrays import Floats
 
 note = Notes("llamaherd.coding.pairs")

@@ -16,6 +16,7 @@ from llamaherd.coding.plots import description
 from llamaherd.coding.plots.description import (
     Axis,
     Band,
+    Fields,
     Mark,
     Plot,
     Rects,
@@ -29,7 +30,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from llamaherd.coding.annotation.coded import Coded
-    from llamaherd.coding.plots.description import Fields
     from llamaherd.engine.core.arrays import Floats
 
 _SHARES = ("0%", "to 25%", "to 50%", "to 75%", "to 100%")  # classes of shares

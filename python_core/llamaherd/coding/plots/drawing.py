@@ -11,7 +11,17 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from llamaherd.coding.plots import fitting
-from llamaherd.coding.plots.description import NEUTRAL, Band, Line, Points, Rects
+from llamaherd.coding.plots.description import (
+    NEUTRAL,
+    Band,
+    Line,
+    Mark,
+    Plot,
+    Points,
+    Rects,
+    Series,
+    Texts,
+)
 from llamaherd.engine.core import phrases
 
 if TYPE_CHECKING:
@@ -20,7 +30,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from llamaherd.coding.plots.description import Mark, Plot, Series, Texts
     from llamaherd.coding.plots.fitting import FittedTexts
 
 MISSING = (

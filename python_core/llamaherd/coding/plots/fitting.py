@@ -11,12 +11,11 @@ import unicodedata
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
-from llamaherd.coding.plots.description import NEUTRAL, Points, Texts
+from llamaherd.coding.plots.description import NEUTRAL, Plot, Points, Texts
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from llamaherd.coding.plots.description import Plot
 
 # Points, the unit of print: sizes of the title, of axis titles, and of all other texts.
 TITLE, AXIS, SMALL = 11, 10, 9

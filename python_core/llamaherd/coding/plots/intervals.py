@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from llamaherd.coding.estimation.estimates import group_name
-from llamaherd.coding.plots.description import interval, number
+from llamaherd.coding.plots.description import Fields, Plot, interval, number
 from llamaherd.coding.plots.rows import Value, distinct, panels_plot, rows_plot
 from llamaherd.coding.selection.measures import LABEL_MEASURES as PAIRED
 from llamaherd.coding.selection.measures import TITLES
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from llamaherd.coding.pairs.comparison import PairComparison
-    from llamaherd.coding.plots.description import Fields, Plot
     from llamaherd.coding.selection.comparison import CodebookComparison
 
 METHODS = {

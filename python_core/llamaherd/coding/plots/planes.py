@@ -15,6 +15,7 @@ from llamaherd.coding.plots.description import (
     Mark,
     Plot,
     Points,
+    Range,
     Texts,
     interval,
     number,
@@ -26,7 +27,6 @@ from llamaherd.engine.core.phrases import count_of, decimals
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from llamaherd.coding.plots.description import Range
 
 _LARGEST = 6.0  # diameter of the largest point of texts, relative to the smallest
 _BEYOND = 0.01  # room beyond the largest share, for points on the edge

@@ -12,6 +12,7 @@ from llamaherd.coding.plots.description import (
     Mark,
     Plot,
     Points,
+    Range,
     Rects,
     Series,
     description_of,
@@ -20,8 +21,6 @@ from llamaherd.coding.plots.description import (
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
-
-    from llamaherd.coding.plots.description import Range
 
 
 _MOST = 100  # rows or panels that a plot shows

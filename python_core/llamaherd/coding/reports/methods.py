@@ -19,7 +19,7 @@ from llamaherd.coding.annotation.codebook_file import sources_of
 from llamaherd.coding.references import REFERENCES, Reference
 from llamaherd.coding.reports import prose
 from llamaherd.coding.reports.prose import cite, format_measure, phrase, short_hash
-from llamaherd.coding.reports.report_data import estimates_in, sha256_of_text
+from llamaherd.coding.reports.report_data import Contents, estimates_in, sha256_of_text
 from llamaherd.coding.selection.measures import TITLES
 from llamaherd.coding.statistics.agreement import COEFFICIENTS
 from llamaherd.engine.core.files import write_new
@@ -28,7 +28,6 @@ from llamaherd.engine.core.phrases import verb
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
 
-    from llamaherd.coding.reports.report_data import Contents
 
 # Abbreviations of the guidelines in the list of items.
 _KEYS = {

@@ -14,12 +14,12 @@ from llamaherd.coding.annotation.codebook import page
 from llamaherd.coding.annotation.spans import SPANS
 from llamaherd.coding.plots import counts, drawing, intervals
 from llamaherd.coding.plots.counts import Passage, passage_counts, passages_of
-from llamaherd.coding.plots.description import WIDTH
+from llamaherd.coding.plots.description import WIDTH, Plot
 from llamaherd.coding.plots.plot import OF_VALIDATION
 from llamaherd.coding.references import GUIDELINES
 from llamaherd.coding.reports.methods import facts_of, methods_of
 from llamaherd.coding.reports.prose import REPORT_WORDS, weights_of
-from llamaherd.coding.reports.report_data import to_json
+from llamaherd.coding.reports.report_data import Contents, to_json
 from llamaherd.coding.sentences import FILTERS, enumeration, number, with_interval
 from llamaherd.coding.validation.page import PEOPLE, measures_of
 from llamaherd.engine.core.phrases import as_sentence, percents
@@ -27,8 +27,6 @@ from llamaherd.engine.core.phrases import as_sentence, percents
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-    from llamaherd.coding.plots.description import Plot
-    from llamaherd.coding.reports.report_data import Contents
 
 MOST_ROWS = 100  # rows that a table shows
 LONGEST = 4000  # maximum number of characters shown of a text

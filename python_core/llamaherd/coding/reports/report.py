@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
@@ -12,11 +12,12 @@ from llamaherd.coding.annotation.coded import Coded
 from llamaherd.coding.annotation.record import plain
 from llamaherd.coding.estimation.estimates import Estimates
 from llamaherd.coding.reports.document import document_of, is_unedited
-from llamaherd.coding.reports.methods import methods_of
+from llamaherd.coding.reports.methods import MethodsText, methods_of
 from llamaherd.coding.reports.page import page_of
 from llamaherd.coding.reports.report_data import (
     FORMAT,
     JSON_ID,
+    Contents,
     contents_of,
     errors_of_content,
     evaluation_dict,
@@ -33,11 +34,6 @@ from llamaherd.engine.core.errors import ArgumentError, ArgumentTypeError, renam
 from llamaherd.engine.core.words import call, words
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from llamaherd.coding.reports.methods import MethodsText
-    from llamaherd.coding.reports.report_data import Contents
-
     EstimatesGiven = Estimates | Sequence[Estimates] | Mapping[str, Estimates] | None
 
 DEFAULT_TITLE = "Texts coded by a language model"

@@ -18,6 +18,7 @@ from llamaherd.coding.annotation.settings import RECORDED
 from llamaherd.coding.annotation.texts import checked_texts, hash_of_texts, is_blank
 from llamaherd.coding.plots.counts import label_summary
 from llamaherd.coding.reports.report_data import (
+    Contents,
     error_of_content,
     errors_of_content,
     hashed_labels,
@@ -38,7 +39,6 @@ if TYPE_CHECKING:
 
     from llamaherd.calls.run.host import Host
     from llamaherd.coding.annotation.coded import Coded
-    from llamaherd.coding.reports.report_data import Contents
     from llamaherd.engine.core.arrays import Floats
     from llamaherd.engine.core.stats import ProgressOption
     from llamaherd.engine.model.model import Model

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from llamaherd.calls.run.context import Context
 from llamaherd.calls.run.host import Host
 from llamaherd.coding.annotation.record import model_record
-from llamaherd.coding.reports.report_data import error_of_content
+from llamaherd.coding.reports.report_data import Contents, error_of_content
 from llamaherd.engine.core import checks
 from llamaherd.engine.core.errors import ArgumentError, ArgumentTypeError
 from llamaherd.engine.hub.cache import list_cached_models, model_cache_dir
@@ -22,8 +22,6 @@ from llamaherd.engine.native import shim
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
     from contextlib import ExitStack
-
-    from llamaherd.coding.reports.report_data import Contents
 
 
 def find_model(

@@ -5,10 +5,10 @@ Candidates are codebooks with a context and settings, which code the same texts 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, Unpack
+from typing import TYPE_CHECKING, Any, TypeAlias, Unpack
 
 from llamaherd.calls.api.running import open_context
 from llamaherd.calls.asks.annotate_options import AnnotateOptions
@@ -28,6 +28,8 @@ from llamaherd.coding.selection.comparison import (
 )
 from llamaherd.coding.selection.measures import (
     ADJUST,
+    Adjust,
+    SelectionMeasure,
     checked_measure,
     compare,
     is_of_numbers,
@@ -35,6 +37,7 @@ from llamaherd.coding.selection.measures import (
 )
 from llamaherd.coding.selection.parts import (
     PARTS,
+    PartCodes,
     codes_of_part,
     opened_sample,
     record_of,
@@ -49,16 +52,12 @@ from llamaherd.engine.core.words import call
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Callable, Sequence
-    from typing import TypeAlias
 
     from llama_cpp import Llama
 
     from llamaherd.calls.asks.keywords import CodingSettings
     from llamaherd.calls.run.host import Host
     from llamaherd.coding.gold.sample import GoldSample
-    from llamaherd.coding.selection.measures import Adjust, SelectionMeasure
-    from llamaherd.coding.selection.parts import PartCodes
     from llamaherd.engine.core.stats import Progress, ProgressOption
 
     Given: TypeAlias = "Codebook | CodebookCandidate"

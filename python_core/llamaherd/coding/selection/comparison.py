@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from llamaherd.coding.selection.measures import (
     ERRORS,
     TITLES,
+    Adjust,
     PairedDifference,
     SelectionMeasure,
     effect_of_examples,
@@ -23,15 +24,20 @@ from llamaherd.coding.sentences import table
 from llamaherd.coding.statistics.intervals import Measure
 from llamaherd.engine.core.errors import ArgumentError
 from llamaherd.engine.core.files import write_whole
-from llamaherd.engine.core.phrases import count_of, decimals, first_rows, limits, percent
+from llamaherd.engine.core.phrases import (
+    Sign,
+    count_of,
+    decimals,
+    first_rows,
+    limits,
+    percent,
+)
 from llamaherd.engine.core.plain import DAMAGED, from_stored, stored_json
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from llamaherd.coding.annotation.coded import Coded
-    from llamaherd.coding.selection.measures import Adjust
-    from llamaherd.engine.core.phrases import Sign
 
 _LINE = 90  # characters
 _AFTERWARDS = ("calibrate", "normalize")  # settings that cost no computing time

@@ -12,6 +12,7 @@ from llamaherd.coding.annotation.label_sets import joined_labels
 from llamaherd.coding.codes import text_of
 from llamaherd.coding.selection.parts import (
     PARTS,
+    PartCodes,
     codes_of_part,
     opened_sample,
     record_of,
@@ -27,7 +28,6 @@ if TYPE_CHECKING:
 
     from llamaherd.coding.annotation.coded import Coded
     from llamaherd.coding.gold.sample import GoldSample
-    from llamaherd.coding.selection.parts import PartCodes
 
 _SHOWN = 10  # number of texts to print
 _WIDE = 60  # number of characters of each text to print

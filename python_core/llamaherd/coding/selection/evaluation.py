@@ -20,8 +20,15 @@ from llamaherd.coding.selection.comparison import (
     key_of_model,
     wrapped_notes,
 )
-from llamaherd.coding.selection.measures import TITLES, compare, is_of_numbers, note
+from llamaherd.coding.selection.measures import (
+    TITLES,
+    SelectionMeasure,
+    compare,
+    is_of_numbers,
+    note,
+)
 from llamaherd.coding.selection.parts import (
+    PartCodes,
     check_storable,
     codes_of_part,
     opened_sample,
@@ -29,7 +36,7 @@ from llamaherd.coding.selection.parts import (
     store_record,
 )
 from llamaherd.coding.sentences import Notes
-from llamaherd.coding.statistics.intervals import LEVEL
+from llamaherd.coding.statistics.intervals import LEVEL, Measure
 from llamaherd.coding.validation.validate import validate
 from llamaherd.engine.core import checks
 from llamaherd.engine.core.caller import warn_notes
@@ -47,9 +54,6 @@ if TYPE_CHECKING:
 
     from llamaherd.calls.run.host import Host
     from llamaherd.coding.annotation.coded import Coded
-    from llamaherd.coding.selection.measures import SelectionMeasure
-    from llamaherd.coding.selection.parts import PartCodes
-    from llamaherd.coding.statistics.intervals import Measure
     from llamaherd.coding.statistics.ratings import Scale
     from llamaherd.coding.validation.validation import Validation
     from llamaherd.engine.core.stats import ProgressOption

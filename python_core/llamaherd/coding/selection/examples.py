@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from llamaherd.coding.annotation.annotate import annotate_quietly
-from llamaherd.coding.annotation.codebook import Example, checked_codebook
+from llamaherd.coding.annotation.codebook import Codebook, Example, checked_codebook
 from llamaherd.coding.annotation.texts import is_blank, same_rows
 from llamaherd.coding.codes import numbers_of
 from llamaherd.coding.selection.compare import check_codebook, checked_names
@@ -20,7 +20,7 @@ from llamaherd.coding.selection.measures import (
     is_of_numbers,
     note,
 )
-from llamaherd.coding.selection.parts import codes_of_part, opened_sample
+from llamaherd.coding.selection.parts import PartCodes, codes_of_part, opened_sample
 from llamaherd.engine.core import checks
 from llamaherd.engine.core.caller import warn_caller
 from llamaherd.engine.core.errors import ArgumentError, ArgumentTypeError
@@ -35,10 +35,8 @@ if TYPE_CHECKING:
     from llama_cpp import Llama
 
     from llamaherd.calls.run.host import Host
-    from llamaherd.coding.annotation.codebook import Codebook
     from llamaherd.coding.annotation.coded import Coded
     from llamaherd.coding.gold.sample import GoldSample
-    from llamaherd.coding.selection.parts import PartCodes
     from llamaherd.engine.core.arrays import Floats
 
 By = Literal["diverse", "hardest"]

@@ -13,7 +13,7 @@ import hashlib
 import json
 import os
 import warnings
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any, Literal, Self
 
@@ -21,7 +21,7 @@ import numpy as np
 
 from llamaherd.coding import frames
 from llamaherd.coding.annotation.coded import Coded
-from llamaherd.coding.annotation.label_sets import labels_in
+from llamaherd.coding.annotation.label_sets import Labels, labels_in
 from llamaherd.coding.codes import number_in
 from llamaherd.coding.gold.codes import Codes, codes_of_sample, texts_with_code
 from llamaherd.coding.gold.joins import in_parts
@@ -34,9 +34,6 @@ from llamaherd.engine.core.phrases import count_of
 from llamaherd.engine.core.words import call, words
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from llamaherd.coding.annotation.label_sets import Labels
     from llamaherd.engine.core.arrays import Flags, Floats, Ints
 
 note = Notes("llamaherd.coding.selection")

@@ -11,7 +11,7 @@ import numpy as np
 
 from llamaherd.coding.annotation.answer_types import JOINED
 from llamaherd.coding.annotation.record import plain
-from llamaherd.coding.estimation.estimates import TITLES
+from llamaherd.coding.estimation.estimates import TITLES, Estimates
 from llamaherd.coding.sentences import range_of, shorten_names, table
 from llamaherd.coding.statistics.many_coders import krippendorff_alpha
 from llamaherd.coding.statistics.ratings import CodesByCoder
@@ -30,7 +30,6 @@ if TYPE_CHECKING:
 
     from llamaherd.coding.annotation.codebook import Codebook
     from llamaherd.coding.annotation.texts import Source
-    from llamaherd.coding.estimation.estimates import Estimates
     from llamaherd.engine.core.arrays import Floats
 
 _MOST_LABELS = 12  # columns of a printed table

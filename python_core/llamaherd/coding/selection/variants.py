@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import product
 from typing import TYPE_CHECKING, Any
@@ -32,12 +32,14 @@ from llamaherd.engine.core.errors import ArgumentError, ArgumentTypeError
 from llamaherd.engine.core.keeping import keeping
 from llamaherd.engine.core.phrases import with_commas
 from llamaherd.engine.core.sampling import DEFAULT_SEED
-from llamaherd.engine.core.thinking import checked_thinking
+from llamaherd.engine.core.thinking import (
+    ThinkingOption,
+    ThinkingWanted,
+    checked_thinking,
+)
 from llamaherd.engine.core.words import call, name_of, setting, words
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from llama_cpp import Llama
 
     from llamaherd.calls.run.host import Host
@@ -45,7 +47,6 @@ if TYPE_CHECKING:
     from llamaherd.coding.estimation.outcomes import Outcome
     from llamaherd.coding.gold.sample import GoldSample
     from llamaherd.engine.core.stats import ProgressOption
-    from llamaherd.engine.core.thinking import ThinkingOption, ThinkingWanted
 
     Contexts = Host | Llama | Sequence[Host | Llama] | Mapping[str, Host | Llama]
 

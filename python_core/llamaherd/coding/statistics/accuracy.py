@@ -19,6 +19,7 @@ from llamaherd.coding.statistics.intervals import (
 )
 from llamaherd.coding.statistics.ratings import (
     CodesByCoder,
+    Ratings,
     ratings_of,
     unit_weights_of,
 )
@@ -28,7 +29,6 @@ if TYPE_CHECKING:
     from collections.abc import Hashable, Sequence
 
     from llamaherd.coding.codes import Code
-    from llamaherd.coding.statistics.ratings import Ratings
     from llamaherd.engine.core.arrays import Flags, Floats, Ints
 
 

@@ -20,8 +20,10 @@ from llamaherd.coding.statistics.many_coders import (
 )
 from llamaherd.coding.statistics.ratings import (
     Agreement,
+    Codes,
     CodesByCoder,
     ModelAndPerson,
+    Scale,
     as_list,
     check_indexes,
     codes_of_coders,
@@ -37,7 +39,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Sequence
 
     from llamaherd.coding.codes import Code
-    from llamaherd.coding.statistics.ratings import Codes, Scale
     from llamaherd.engine.core.arrays import Floats, Ints
 
     Compute = Callable[[Codes, "CoefficientSettings"], Agreement]

@@ -42,6 +42,7 @@ import numpy as np
 from llamaherd.coding.statistics.regression import (
     Estimated,
     FitError,
+    Kind,
     information,
     means,
     sandwich,
@@ -52,7 +53,6 @@ from llamaherd.coding.statistics.regression import (
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from llamaherd.coding.statistics.regression import Kind
     from llamaherd.coding.statistics.sampling import Target
     from llamaherd.engine.core.arrays import Flags, Floats, Ints
 

@@ -57,7 +57,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from llamaherd.coding.statistics.dsl import bread_at, centre_terms
+from llamaherd.coding.statistics.dsl import Problem, bread_at, centre_terms
 from llamaherd.coding.statistics.intervals import ENOUGH, kish_n
 from llamaherd.coding.statistics.regression import means, scores
 from llamaherd.coding.statistics.uncertainty import (
@@ -69,7 +69,6 @@ from llamaherd.coding.statistics.uncertainty import (
 )
 
 if TYPE_CHECKING:
-    from llamaherd.coding.statistics.dsl import Problem
     from llamaherd.engine.core.arrays import Flags, Floats, Ints
 
 _BINARY = 2  # values of an outcome; more: a number

@@ -38,12 +38,11 @@ from llamaherd.coding.statistics.dsl import (
 )
 from llamaherd.coding.statistics.influences import Influences
 from llamaherd.coding.statistics.intervals import normal_quantile
-from llamaherd.coding.statistics.regression import FitError, sandwich
+from llamaherd.coding.statistics.regression import Estimated, FitError, sandwich
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from llamaherd.coding.statistics.regression import Estimated
     from llamaherd.coding.statistics.sampling import Target
     from llamaherd.engine.core.arrays import Floats
 

@@ -17,7 +17,10 @@ from llamaherd.coding.statistics.intervals import (
 )
 from llamaherd.coding.statistics.ratings import (
     Agreement,
+    Codes,
     ModelAndPerson,
+    Ratings,
+    Scale,
     ratings_of,
     unit_weights_of,
 )
@@ -29,7 +32,6 @@ from llamaherd.engine.core.words import setting
 if TYPE_CHECKING:
     from collections.abc import Hashable, Sequence
 
-    from llamaherd.coding.statistics.ratings import Codes, Ratings, Scale
     from llamaherd.engine.core.arrays import Flags, Floats, Ints
 
 Kind = Literal["pairs", "all"]

@@ -14,17 +14,18 @@ from llamaherd.coding.annotation.label_sets import (
     labels_in,
     none_of,
 )
-from llamaherd.coding.codes import check_comparable, check_names, names_of
+from llamaherd.coding.codes import Code, check_comparable, check_names, names_of
 from llamaherd.coding.codes.coders import majority_of_sets
 from llamaherd.coding.sentences import number
 from llamaherd.coding.statistics.agreement import CoefficientSettings, cohen_kappa
-from llamaherd.coding.statistics.intervals import share, warn_of_bootstrap
+from llamaherd.coding.statistics.intervals import Measure, share, warn_of_bootstrap
 from llamaherd.coding.statistics.many_coders import pairs_alike
 from llamaherd.coding.statistics.ratings import (
     SCALES,
     Agreement,
     CodesByCoder,
     ModelAndPerson,
+    Scale,
     codes_of_coders,
     ratings_of,
 )
@@ -36,10 +37,7 @@ from llamaherd.engine.core.phrases import count_of, limits
 if TYPE_CHECKING:
     from collections.abc import Hashable, Sequence
 
-    from llamaherd.coding.codes import Code
     from llamaherd.coding.gold.codes import Codes
-    from llamaherd.coding.statistics.intervals import Measure
-    from llamaherd.coding.statistics.ratings import Scale
     from llamaherd.engine.core.arrays import Floats
 
 

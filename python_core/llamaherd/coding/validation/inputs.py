@@ -10,6 +10,7 @@ import numpy as np
 
 from llamaherd.coding import frames
 from llamaherd.coding.codes import (
+    Code,
     check_coders,
     check_names,
     is_missing,
@@ -30,7 +31,6 @@ from llamaherd.engine.core.words import words
 _ROUNDING = 1e-9  # tolerance of sums of probabilities
 
 if TYPE_CHECKING:
-    from llamaherd.coding.codes import Code
     from llamaherd.coding.frames import Input
     from llamaherd.engine.core.arrays import Floats
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from llamaherd.coding import frames
-from llamaherd.coding.codes import check_declared, is_missing, read, text_of
+from llamaherd.coding.codes import Code, check_declared, is_missing, read, text_of
 from llamaherd.coding.sentences import number, table
 from llamaherd.coding.statistics.agreement import cohen_kappa
 from llamaherd.coding.statistics.many_coders import pairs_alike
@@ -24,7 +24,6 @@ from llamaherd.engine.core.errors import ArgumentError
 from llamaherd.engine.core.phrases import percents
 
 if TYPE_CHECKING:
-    from llamaherd.coding.codes import Code
     from llamaherd.coding.frames import Input
     from llamaherd.engine.core.arrays import Floats, Ints
 

@@ -11,7 +11,13 @@ from typing import TYPE_CHECKING, Any
 from llamaherd.coding import frames
 from llamaherd.coding.annotation.coded import Coded
 from llamaherd.coding.annotation.spans import SPANS
-from llamaherd.coding.codes.span_files import FORMATS, Unit, marked_texts
+from llamaherd.coding.codes.span_files import (
+    FORMATS,
+    Format,
+    MarkedText,
+    Unit,
+    marked_texts,
+)
 from llamaherd.coding.statistics.intervals import (
     LEVEL,
     Measure,
@@ -29,7 +35,6 @@ if TYPE_CHECKING:
     import os
     from collections.abc import Iterable, Mapping, Sequence
 
-    from llamaherd.coding.codes.span_files import Format, MarkedText
     from llamaherd.coding.statistics.uncertainty import UnitStatistic
 
     Texts = dict[str, tuple[Unit, ...]]  # passages by text

@@ -11,12 +11,14 @@ import numpy as np
 from llamaherd.coding import frames
 from llamaherd.coding.annotation.label_sets import has_several, scale_of
 from llamaherd.coding.annotation.texts import Source
-from llamaherd.coding.codes import are_measured, check_declared, number_in, text_of
+from llamaherd.coding.codes import Code, are_measured, check_declared, number_in, text_of
 from llamaherd.coding.codes.coders import REMOVED, majority_codes
-from llamaherd.coding.frames import weights_of
+from llamaherd.coding.frames import Input, weights_of
 from llamaherd.coding.statistics.accuracy import accuracy_of
 from llamaherd.coding.statistics.agreement import CoefficientSettings
 from llamaherd.coding.statistics.calibration import (
+    CalibrationError,
+    CoverageCurve,
     brier_score,
     calibration_error,
     coverage_curve,
@@ -27,8 +29,8 @@ from llamaherd.coding.statistics.intervals import (
     level_of,
     warn_of_bootstrap,
 )
-from llamaherd.coding.statistics.number_agreement import number_agreement
-from llamaherd.coding.statistics.ratings import SCALES
+from llamaherd.coding.statistics.number_agreement import NumberAgreement, number_agreement
+from llamaherd.coding.statistics.ratings import SCALES, Scale
 from llamaherd.coding.validation.agreement import (
     agreements_of,
     ceiling_of,
@@ -36,6 +38,7 @@ from llamaherd.coding.validation.agreement import (
     majority_of,
 )
 from llamaherd.coding.validation.inputs import (
+    ModelLabels,
     answers_of,
     codes_of,
     in_one_form,
@@ -50,13 +53,7 @@ from llamaherd.engine.core.errors import ArgumentError
 if TYPE_CHECKING:
     from collections.abc import Hashable, Sequence
 
-    from llamaherd.coding.codes import Code
-    from llamaherd.coding.frames import Input
     from llamaherd.coding.gold.codes import Codes
-    from llamaherd.coding.statistics.calibration import CalibrationError, CoverageCurve
-    from llamaherd.coding.statistics.number_agreement import NumberAgreement
-    from llamaherd.coding.statistics.ratings import Scale
-    from llamaherd.coding.validation.inputs import ModelLabels
     from llamaherd.engine.core.arrays import Flags, Floats
 
 

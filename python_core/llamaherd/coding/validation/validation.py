@@ -7,7 +7,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from llamaherd.coding.annotation.record import plain
-from llamaherd.coding.statistics.calibration import for_people
+from llamaherd.coding.statistics.calibration import (
+    CalibrationError,
+    CoverageCurve,
+    for_people,
+)
 from llamaherd.coding.validation.page import measures_of, page_of
 from llamaherd.engine.core.errors import ArgumentError
 
@@ -17,7 +21,6 @@ if TYPE_CHECKING:
     from llamaherd.coding.annotation.texts import Source
     from llamaherd.coding.codes import Code
     from llamaherd.coding.statistics.accuracy import Accuracy
-    from llamaherd.coding.statistics.calibration import CalibrationError, CoverageCurve
     from llamaherd.coding.statistics.intervals import Measure
     from llamaherd.coding.statistics.number_agreement import NumberAgreement
     from llamaherd.coding.statistics.ratings import Agreement, Scale

@@ -9,7 +9,7 @@ import math
 import operator
 import os
 import re
-from collections.abc import Iterable, KeysView, Mapping
+from collections.abc import Callable, Collection, Iterable, KeysView, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from contextlib import suppress
 from difflib import SequenceMatcher
@@ -17,17 +17,12 @@ from io import IOBase
 from numbers import Real
 from operator import itemgetter
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar, overload
+from typing import Any, TypeVar, overload
 
-from llamaherd.engine.core.argument import argument_of
+from llamaherd.engine.core.argument import Name, argument_of
 from llamaherd.engine.core.errors import ArgumentError, ArgumentTypeError
 from llamaherd.engine.core.plain import plain, plain_tree
 from llamaherd.engine.core.words import call, words
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Sequence
-
-    from llamaherd.engine.core.argument import Name
 
 _T = TypeVar("_T")
 

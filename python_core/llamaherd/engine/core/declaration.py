@@ -9,7 +9,7 @@ run files, flags, fields of requests and R's arguments are derived from the fiel
 from __future__ import annotations
 
 import textwrap
-from dataclasses import MISSING, dataclass, field, fields, replace
+from dataclasses import MISSING, Field, dataclass, field, fields, replace
 from functools import cache, wraps
 from inspect import signature
 from typing import (
@@ -27,7 +27,6 @@ from llamaherd.engine.core.errors import ArgumentTypeError, BadArgumentError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
-    from dataclasses import Field
 
     from llamaherd.engine.core.values import OptionKind
 

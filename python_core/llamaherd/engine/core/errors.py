@@ -8,13 +8,11 @@ from __future__ import annotations
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Self
 
-from llamaherd.engine.core.argument import Argument, argument_of
+from llamaherd.engine.core.argument import Argument, Name, Place, argument_of
 from llamaherd.engine.core.process import end_if_uncaught
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
-
-    from llamaherd.engine.core.argument import Name, Place
 
 
 NO_CODE = "failed"  # for a reason without a code, from the engine or a library

@@ -13,14 +13,13 @@ import sys
 import time
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, BinaryIO
 
 from llamaherd.engine.core.errors import ArgumentError, BadArgumentError
 from llamaherd.engine.core.words import words
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from typing import BinaryIO
 
     from filelock import FileLock
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import asdict
 from datetime import date, time, timedelta
@@ -22,8 +22,6 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from llamaherd.engine.core.errors import ArgumentError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from _typeshed import DataclassInstance
 
 _PLAIN = frozenset((str, int, float, bool, type(None)))

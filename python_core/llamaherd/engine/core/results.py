@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, Protocol, overload
 from llamaherd.engine.core.errors import CANCELLED, code_of
 from llamaherd.engine.core.table import (
     Framed,
+    Layout,
     columns,
     in_pandas,
     reasons,
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from llamaherd.engine.core.stats import RequestStats, Stats
-    from llamaherd.engine.core.table import Layout
 
 if TYPE_CHECKING:
     from typing_extensions import TypeVar  # has defaults

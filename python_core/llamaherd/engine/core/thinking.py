@@ -4,18 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING, Literal
+from typing import Literal, TypeAlias
 
 from llamaherd.engine.core import checks
-from llamaherd.engine.core.argument import argument_of
+from llamaherd.engine.core.argument import Name, argument_of
 from llamaherd.engine.core.declaration import suggests_names
 from llamaherd.engine.core.errors import ArgumentError, ArgumentTypeError
 from llamaherd.engine.core.words import words
-
-if TYPE_CHECKING:
-    from typing import TypeAlias
-
-    from llamaherd.engine.core.argument import Name
 
 DEFAULT_BUDGET = 1024
 DEFAULT_MESSAGE = "\n\nI stop thinking here and give my answer now.\n"

@@ -5,23 +5,18 @@ from __future__ import annotations
 import json
 import math
 import operator
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeAlias, cast
 
 from llamaherd.engine.core import checks
-from llamaherd.engine.core.argument import Argument, Id, argument_of
+from llamaherd.engine.core.argument import Argument, Id, Name, argument_of
 from llamaherd.engine.core.errors import ArgumentError, ArgumentTypeError
 from llamaherd.engine.core.plain import DuplicateKeyError, plain_tree, read_json
 from llamaherd.engine.core.words import words
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-    from typing import TypeAlias
-
-    from llamaherd.engine.core.argument import Name
-
     Schema: TypeAlias = Mapping[str, Any]
 
 

@@ -27,7 +27,7 @@ from llamaherd.engine.core.files import LockHeldError, take_lock
 from llamaherd.engine.core.plain import DAMAGED
 from llamaherd.engine.core.words import call, name_of
 from llamaherd.engine.hub import cache
-from llamaherd.engine.hub.progress import Cancelled
+from llamaherd.engine.hub.progress import Cancelled, FetchOptions
 from llamaherd.engine.hub.quantizations import (
     Offer,
     RemoteFile,
@@ -41,7 +41,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from llamaherd.engine.hub.progress import FetchOptions
 
 _MOST_TRIES = 5  # maximum number of consecutive tries without a new byte
 _MOST_WAIT_S = 60.0

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import re
 from pathlib import Path, PurePosixPath
-from typing import TYPE_CHECKING
 from urllib.parse import unquote, urlsplit
 
 from llamaherd.engine.core import checks
@@ -23,6 +22,7 @@ from llamaherd.engine.hub.progress import (
     Cancelled,
     FetchMeter,
     FetchOptions,
+    FetchProgress,
     ProgressOption,
 )
 from llamaherd.engine.hub.repository import checked_token, hub_file
@@ -34,9 +34,6 @@ from llamaherd.engine.hub.sources import (
     parse,
     shown_url,
 )
-
-if TYPE_CHECKING:
-    from llamaherd.engine.hub.progress import FetchProgress
 
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 

@@ -17,13 +17,12 @@ from llamaherd.engine.core.errors import ArgumentError, ArgumentTypeError, Downl
 from llamaherd.engine.core.words import call
 from llamaherd.engine.hub import cache, quantizations
 from llamaherd.engine.hub.quantizations import Offer, RemoteFile, available_bytes
-from llamaherd.engine.hub.sources import is_meant
+from llamaherd.engine.hub.sources import HubModel, is_meant
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from llamaherd.engine.hub.progress import FetchOptions
-    from llamaherd.engine.hub.sources import HubModel
 
 _HUB = "https://huggingface.co"
 _TIMEOUT_S = 30.0

@@ -8,15 +8,13 @@ from typing import TYPE_CHECKING
 
 from llamaherd.engine.core.errors import ContextError
 from llamaherd.engine.loop.runner import Runner
-from llamaherd.engine.loop.sizing import Work
-from llamaherd.engine.memory.plan import MAX_HOLD
+from llamaherd.engine.loop.sizing import LayoutChoice, NativeSizing, Work
+from llamaherd.engine.memory.plan import MAX_HOLD, Layout, Plan
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from llamaherd.engine.loop.group import Group
-    from llamaherd.engine.loop.sizing import LayoutChoice, NativeSizing
-    from llamaherd.engine.memory.plan import Layout, Plan
 
 _WORTH_GROWING = 1.25  # minimum ratio of the new number of slots to the current number
 _MOST_GROWTH = 4  # maximum ratio of the memory of a cache for two calls to that of one

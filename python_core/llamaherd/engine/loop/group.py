@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Protocol
 
 from llamaherd.engine.core.errors import Failure, code_of
 from llamaherd.engine.core.keeping import copy_error
-from llamaherd.engine.core.outcome import NO_COST, Counts, Finish, Output
-from llamaherd.engine.core.request import too_long
-from llamaherd.engine.core.stats import RequestStats
-from llamaherd.engine.memory.plan import MAX_DEPTH
+from llamaherd.engine.core.outcome import NO_COST, Cost, Counts, Finish, Output, Piece
+from llamaherd.engine.core.request import Request, too_long
+from llamaherd.engine.core.stats import ActorStats, RequestStats
+from llamaherd.engine.memory.plan import MAX_DEPTH, Plan
 from llamaherd.engine.native import shim
 from llamaherd.engine.native.request import constraint_failure
 from llamaherd.engine.schedule.prefixes import PrefixTree
@@ -21,11 +21,7 @@ from llamaherd.engine.schedule.prefixes import PrefixTree
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from llamaherd.engine.core.outcome import Cost, Piece
-    from llamaherd.engine.core.request import Request
-    from llamaherd.engine.core.stats import ActorStats
     from llamaherd.engine.loop.threads import Worker
-    from llamaherd.engine.memory.plan import Plan
 
 
 def find_prefixes(prompts: Sequence[array[int]], min_tokens: int) -> PrefixTree:

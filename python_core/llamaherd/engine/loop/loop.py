@@ -16,18 +16,15 @@ from llamaherd.engine.core.errors import ContextClosedError, ContextError, Nativ
 from llamaherd.engine.core.outcome import Counts
 from llamaherd.engine.core.stats import Load
 from llamaherd.engine.loop.fit import change_layout, fit
-from llamaherd.engine.loop.sizing import LayoutChoice
-from llamaherd.engine.loop.slot_times import NO_TIMES
+from llamaherd.engine.loop.sizing import LayoutChoice, NativeSizing
+from llamaherd.engine.loop.slot_times import NO_TIMES, SlotTimes
 from llamaherd.engine.loop.threaded import ThreadedLoop
-from llamaherd.engine.memory.plan import MAX_CTX
+from llamaherd.engine.memory.plan import MAX_CTX, Plan
 from llamaherd.engine.native import shim
 
 if TYPE_CHECKING:
     from llamaherd.engine.loop.group import Group
     from llamaherd.engine.loop.runner import Runner
-    from llamaherd.engine.loop.sizing import NativeSizing
-    from llamaherd.engine.loop.slot_times import SlotTimes
-    from llamaherd.engine.memory.plan import Plan
 
 _WATCHED_S = 10.0  # seconds for which counts are updated after each reading
 

@@ -5,13 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from llamaherd.engine.schedule.client import State
+from llamaherd.engine.schedule.client import Client, State
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, ValuesView
 
     from llamaherd.engine.loop.group import Group
-    from llamaherd.engine.schedule.client import Client
     from llamaherd.engine.schedule.engine import Engine
 
 _SLICE_MS = 50  # maximum interval between progress reports

@@ -14,28 +14,21 @@ from llamaherd.engine.core.errors import (
     NoSpaceError,
     SamplerError,
 )
-from llamaherd.engine.core.outcome import CANCELLED, Finish, Output, Status
-from llamaherd.engine.loop.group import call_tree, least_tokens
+from llamaherd.engine.core.outcome import CANCELLED, Finish, Output, RunOutcome, Status
+from llamaherd.engine.loop.group import Group, call_tree, least_tokens
 from llamaherd.engine.loop.open_groups import Delayed, OpenGroups, WatchedAnswers
 from llamaherd.engine.loop.sizing import as_made, limits_of
-from llamaherd.engine.loop.slot_times import SlotWatch
-from llamaherd.engine.memory.plan import MAX_DEPTH, MAX_HOLD, MOST_HOLD
+from llamaherd.engine.loop.slot_times import SlotTimes, SlotWatch
+from llamaherd.engine.memory.plan import MAX_DEPTH, MAX_HOLD, MOST_HOLD, Plan
 from llamaherd.engine.schedule.beginnings import kept_for, with_beginnings
-from llamaherd.engine.schedule.client import State
-from llamaherd.engine.schedule.engine import Kind, is_guilty, isolate
+from llamaherd.engine.schedule.client import Client, State
+from llamaherd.engine.schedule.engine import Action, Engine, Kind, is_guilty, isolate
 from llamaherd.engine.schedule.prefixes import PrefixCache
 from llamaherd.engine.schedule.queue import Queue, make_clients
 from llamaherd.engine.schedule.scheduler import Scheduler
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
-
-    from llamaherd.engine.core.outcome import RunOutcome
-    from llamaherd.engine.loop.group import Group
-    from llamaherd.engine.loop.slot_times import SlotTimes
-    from llamaherd.engine.memory.plan import Plan
-    from llamaherd.engine.schedule.client import Client
-    from llamaherd.engine.schedule.engine import Action, Engine
 
 
 class Runner:

@@ -10,31 +10,29 @@ from itertools import cycle, islice
 from typing import TYPE_CHECKING
 
 from llamaherd.engine.core.errors import ContextError
-from llamaherd.engine.core.request import n_common
+from llamaherd.engine.core.request import Request, n_common
 from llamaherd.engine.core.words import name_of, setting
-from llamaherd.engine.memory.kv_cells import NO_BUFFERS, number_of
+from llamaherd.engine.memory.kv_cells import NO_BUFFERS, Buffers, number_of
 from llamaherd.engine.memory.plan import (
     AUTO_SLOTS,
     MAX_HOLD,
     MEMORY_SHARE,
     POOLED_SHARE,
+    Layout,
     Plan,
+    Sizes,
     make_plan,
 )
 from llamaherd.engine.native.engine import EngineParams, NativeEngine
 from llamaherd.engine.native.shim import CELL_BLOCK
-from llamaherd.engine.schedule.engine import Limits
+from llamaherd.engine.schedule.engine import Engine, Limits
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from llamaherd.engine.core.request import Request
     from llamaherd.engine.loop.group import Group
     from llamaherd.engine.memory.device import Device
-    from llamaherd.engine.memory.kv_cells import Buffers
-    from llamaherd.engine.memory.plan import Layout, Sizes
     from llamaherd.engine.model.model import Model
-    from llamaherd.engine.schedule.engine import Engine
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 
 from llamaherd.engine.core.errors import ContextClosedError, ForkError
 from llamaherd.engine.core.outcome import CANCELLED
-from llamaherd.engine.core.stats import RequestStats
+from llamaherd.engine.core.stats import Load, RequestStats
 from llamaherd.engine.loop.threads import (
+    Worker,
     check_may_wait,
     check_not_exiting,
     enter_loop,
@@ -21,9 +22,7 @@ from llamaherd.engine.native import shim
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from llamaherd.engine.core.stats import Load
     from llamaherd.engine.loop.group import Group
-    from llamaherd.engine.loop.threads import Worker
     from llamaherd.engine.memory.plan import Plan
 
 WorkT = TypeVar("WorkT")

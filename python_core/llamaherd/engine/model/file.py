@@ -10,7 +10,7 @@ from struct import pack, unpack
 from typing import TYPE_CHECKING, TypeAlias
 
 from llamaherd.engine.core import checks
-from llamaherd.engine.core.argument import Argument, Field, argument_of
+from llamaherd.engine.core.argument import Argument, Field, Name, argument_of
 from llamaherd.engine.core.errors import ArgumentTypeError, ModelLoadError
 from llamaherd.engine.core.files import digest_of
 
@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     import os
     from collections.abc import Callable, Sequence
     from pathlib import Path
-
-    from llamaherd.engine.core.argument import Name
 
 
 class ModelFile:

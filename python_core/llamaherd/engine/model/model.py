@@ -19,7 +19,7 @@ from llamaherd.engine.core.request import check_wanted
 from llamaherd.engine.core.words import name_of, words
 from llamaherd.engine.hub.fetch import model_path
 from llamaherd.engine.memory.device import Placement, memory_of_model
-from llamaherd.engine.model.file import ModelFile, checked_loras
+from llamaherd.engine.model.file import Lora, LoraOption, ModelFile, checked_loras
 from llamaherd.engine.model.loading import (
     SPLIT_MODES,
     LoadSettings,
@@ -39,7 +39,6 @@ if TYPE_CHECKING:
 
     from llama_cpp import Llama
 
-    from llamaherd.engine.model.file import Lora, LoraOption
     from llamaherd.engine.native.models import LoadInterrupt, ModelInfo
     from llamaherd.engine.native.shim import Handle
 

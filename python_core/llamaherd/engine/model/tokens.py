@@ -10,7 +10,7 @@ from io import IOBase
 from typing import TYPE_CHECKING, Literal, SupportsIndex
 
 from llamaherd.engine.core import checks
-from llamaherd.engine.core.argument import argument_of
+from llamaherd.engine.core.argument import Name, argument_of
 from llamaherd.engine.core.errors import (
     ArgumentError,
     ArgumentTypeError,
@@ -24,8 +24,6 @@ from llamaherd.engine.native import vocabulary
 
 if TYPE_CHECKING:
     from types import TracebackType
-
-    from llamaherd.engine.core.argument import Name
 
 
 ParseSpecial = bool | Literal["auto"]

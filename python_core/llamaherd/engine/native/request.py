@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from llamaherd.engine.core import checks
 from llamaherd.engine.core.errors import Failure, SamplerError
-from llamaherd.engine.core.sampling import PLAIN_SETTINGS
+from llamaherd.engine.core.sampling import PLAIN_SETTINGS, SamplingParams
 from llamaherd.engine.native import llguidance
 from llamaherd.engine.native.shim import check, ffi, lib, new_struct
 
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
         ThoughtStage,
         TokenTree,
     )
-    from llamaherd.engine.core.sampling import SamplingParams
     from llamaherd.engine.native._shim import CData
 
 

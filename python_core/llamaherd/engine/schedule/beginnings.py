@@ -7,16 +7,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from llamaherd.engine.core.request import n_common
-from llamaherd.engine.schedule.client import Continued
+from llamaherd.engine.core.request import Request, n_common
+from llamaherd.engine.schedule.client import Client, Continued
 
 if TYPE_CHECKING:
     from array import array
     from collections.abc import Sequence
 
     from llamaherd.engine.core.outcome import Kept
-    from llamaherd.engine.core.request import Request
-    from llamaherd.engine.schedule.client import Client
     from llamaherd.engine.schedule.prefixes import PrefixCache, PrefixTree
 
 

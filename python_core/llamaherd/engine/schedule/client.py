@@ -5,11 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from enum import Enum, auto
 from heapq import heappush
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 if TYPE_CHECKING:
-    from typing import TypeAlias
-
     from llamaherd.engine.core.request import Request
 
     # Negated priority and number of a call, id of its client, its client.

@@ -9,12 +9,20 @@ from dataclasses import dataclass
 from enum import Enum, auto
 from typing import TYPE_CHECKING, Protocol
 
-from llamaherd.engine.core.outcome import NO_KV_SLOT, Finish, Status
+from llamaherd.engine.core.outcome import (
+    NO_KV_SLOT,
+    Counts,
+    Finish,
+    Kept,
+    Output,
+    Piece,
+    RunOutcome,
+    Status,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from llamaherd.engine.core.outcome import Counts, Kept, Output, Piece, RunOutcome
     from llamaherd.engine.core.request import Request
     from llamaherd.engine.schedule.client import Client
 

@@ -10,13 +10,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 from llamaherd.engine.core.request import n_common
-from llamaherd.engine.schedule.client import State
+from llamaherd.engine.schedule.client import Client, State
 
 if TYPE_CHECKING:
     from array import array
     from collections.abc import Callable, Iterable, Sequence
-
-    from llamaherd.engine.schedule.client import Client
 
 
 @dataclass(frozen=True, slots=True)

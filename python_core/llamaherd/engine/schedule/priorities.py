@@ -6,13 +6,11 @@ from dataclasses import replace
 from heapq import heapify, heappop, heappush
 from typing import TYPE_CHECKING
 
-from llamaherd.engine.schedule.client import State
+from llamaherd.engine.schedule.client import Client, State
 from llamaherd.engine.schedule.engine import Action, Kind
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-
-    from llamaherd.engine.schedule.client import Client
 
 
 class PausedClients:

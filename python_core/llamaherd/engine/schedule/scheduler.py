@@ -22,13 +22,12 @@ from llamaherd.engine.schedule.beginnings import KeptAnswers
 from llamaherd.engine.schedule.client import Client, State
 from llamaherd.engine.schedule.engine import Action, Kind, Limits, in_order
 from llamaherd.engine.schedule.priorities import PausedClients, RaisedPrefixes
-from llamaherd.engine.schedule.queue import PrefixOwners, Turns
+from llamaherd.engine.schedule.queue import Heap, PrefixOwners, Queue, Turns
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from llamaherd.engine.schedule.prefixes import PrefixCache
-    from llamaherd.engine.schedule.queue import Heap, Queue
 
 HEADROOM = 16  # free cells per running client that must remain for answers
 

@@ -14,8 +14,11 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from llamaherd.engine.core.errors import LlamaHerdError
 from llamaherd.server.batches.batch import (
+    Batch,
     BatchOutcome,
+    BatchProgress,
     RequestLine,
+    Status,
     check_lines,
     line_error,
     request_lines,
@@ -30,7 +33,6 @@ if TYPE_CHECKING:
 
     from starlette.types import ASGIApp, Message
 
-    from llamaherd.server.batches.batch import Batch, BatchProgress, Status
     from llamaherd.server.models.store import ModelStore
     from llamaherd.server.state import SharedState
 

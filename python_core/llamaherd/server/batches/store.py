@@ -25,12 +25,18 @@ from llamaherd.engine.core.checks import quoted
 from llamaherd.engine.core.errors import LlamaHerdError
 from llamaherd.engine.core.files import discard, make_private_folder, sync_folder
 from llamaherd.engine.core.plain import DAMAGED
-from llamaherd.server.batches.batch import ACTIVE, Batch, BatchOutcome, StoredFile, new_id
+from llamaherd.server.batches.batch import (
+    ACTIVE,
+    Batch,
+    BatchOutcome,
+    Status,
+    StoredFile,
+    new_id,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-    from llamaherd.server.batches.batch import Status
 
 _IS_ACTIVE = f"status IN {ACTIVE}"
 # Errors of a full disk, an unwritable folder or a failing disk. A later attempt may

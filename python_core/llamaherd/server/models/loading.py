@@ -21,21 +21,19 @@ from llamaherd.engine.core.errors import (
 from llamaherd.engine.core.stats import Load
 from llamaherd.engine.core.words import spoken_in
 from llamaherd.engine.memory.kv_cells import buffers_of_encoder
-from llamaherd.engine.model.loading import read_header
+from llamaherd.engine.model.loading import ModelHeader, read_header
 from llamaherd.engine.model.model import Model
 from llamaherd.server.chats import with_defaults
 from llamaherd.server.errors import JSON, ApiError
 from llamaherd.server.formats import Served
-from llamaherd.server.models.spec import cache_sizes, identity_of
+from llamaherd.server.models.spec import FileContents, ModelSpec, cache_sizes, identity_of
 from llamaherd.server.state import RequestQueue, ShownModel
 
 if TYPE_CHECKING:
     import asyncio
     from collections.abc import Callable, Mapping, Sequence
 
-    from llamaherd.engine.model.loading import ModelHeader
     from llamaherd.engine.native.models import LoadInterrupt
-    from llamaherd.server.models.spec import FileContents, ModelSpec
     from llamaherd.server.settings import ServerSettings
 
     LoadFiles = Callable[[ModelSpec, int, LoadInterrupt], "ModelFiles"]

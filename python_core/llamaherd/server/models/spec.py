@@ -11,7 +11,7 @@ from llamaherd.engine.core.errors import ArgumentError, ContextError, ModelLoadE
 from llamaherd.engine.core.words import words
 from llamaherd.engine.memory.kv_cells import buffers_of_encoder
 from llamaherd.engine.model.file import ModelFile, content_of, parts_of
-from llamaherd.engine.model.loading import read_header
+from llamaherd.engine.model.loading import ModelHeader, read_header
 from llamaherd.engine.native.shim import CELL_BLOCK
 
 if TYPE_CHECKING:
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 
     from llamaherd.calls.run.context import ContextSettings
     from llamaherd.engine.memory.device import Placement
-    from llamaherd.engine.model.loading import ModelHeader
     from llamaherd.engine.model.model import Model
 
 

@@ -20,7 +20,7 @@ from llamaherd.engine.core.stats import Load
 from llamaherd.engine.core.words import words
 from llamaherd.engine.native.models import LoadInterrupt
 from llamaherd.server.errors import ApiError, retry_after, stopping
-from llamaherd.server.models.loading import ServedFile
+from llamaherd.server.models.loading import ServedFile, StoredModel
 from llamaherd.server.models.spec import shown_down, shown_up
 from llamaherd.server.protocol import ClientGoneError
 from llamaherd.server.settings import name_among
@@ -34,7 +34,6 @@ if TYPE_CHECKING:
     from llamaherd.engine.model.loading import ModelHeader
     from llamaherd.engine.model.model import Model
     from llamaherd.server.formats import Served
-    from llamaherd.server.models.loading import StoredModel
     from llamaherd.server.state import ShownModel
 
 log = logging.getLogger(__name__)
