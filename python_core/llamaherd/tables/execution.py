@@ -176,9 +176,8 @@ def do_run(
         spec.template.check(list(source.table.columns))
         prefixed_columns(spec, spec.row_task, source.table.columns)
         path = journal_path(spec, shard)
-        output = (
-            None if shard is not None or spec.output == STREAM else checked_output(spec)
-        )
+        is_stream = shard is None and spec.output == STREAM
+        output = None if is_stream or shard is not None else checked_output(spec)
         journal = None if path is None else Journal(path)
         if journal is not None:
             journal.is_required = True
@@ -204,7 +203,6 @@ def do_run(
             warn_of_other_run(output, old_record, record, path)
         run = _Run(spec, task, source, record, host, journal)
         block = block if task.is_journalled else min(block, _STORED)
-        is_stream = shard is None and spec.output == STREAM
         report = stack.enter_context(reporter(progress))
         meter = Meter(report, check_reader if is_stream else lambda: None)
         if shard is None:
@@ -262,15 +260,15 @@ def journal_path(spec: RunSpec, shard: tuple[int, int] | None) -> str | None:
     """Return the path of the journal of a run; None without a journal."""
     if spec.journal:
         return spec.journal
-    if shard is not None and (spec.journal == "" or spec.output == STREAM):
+    if spec.journal == "" or spec.output == STREAM:
+        if shard is None:
+            return None
         raise ArgumentError(
             "a shard stores its answers in a journal: set one (--journal)",
             argument="journal",
             code="missing",
             form="{problem}",
         )
-    if spec.journal == "" or spec.output == STREAM:
-        return None
     which = "" if shard is None else f".{shard[0]}-of-{shard[1]}"
     return f"{spec.output}{which}.journal"
 

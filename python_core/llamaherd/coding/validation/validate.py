@@ -158,16 +158,9 @@ def validate(
         level=level,
         several=are_sets,
     )
-    judged = np.array(
-        [
-            a is not None and b is not None
-            for a, b in zip(model_labels, right, strict=True)
-        ],
-        dtype=bool,
-    )
-    hits = np.array(
-        [a == b for a, b in zip(model_labels, right, strict=True)], dtype=bool
-    )
+    pairs = list(zip(model_labels, right, strict=True))
+    judged = np.array([None not in pair for pair in pairs], dtype=bool)
+    hits = np.array([label == truth for label, truth in pairs], dtype=bool)
     calibration, coverage = _by_confidence(answers, codes, judged, hits, how)
     numbers, of_people = (
         (None, None)
