@@ -61,9 +61,9 @@ def schemas(context: lh.Context) -> None:
 
 def coding(context: lh.Context, frame: pd.DataFrame) -> None:
     """The road from texts to an estimate."""
-    coded = lh.annotate(
-        frame, "text", lh.Codebook("Good or bad?", ["good", "bad"]), context
-    )
+    anger = lh.Codebook("How angry?", lh.number_scale(0, 10))
+    bare = lh.Codebook("How angry?", anger.names, type="ordinal")
+    coded = lh.annotate(frame, "text", bare, context)
     gold = lh.gold_sample(coded, 30, seed=1)
     assert_type(lh.validate(coded, gold), lh.types.Validation)
     assert_type(lh.estimate(coded, gold), lh.types.Estimates)

@@ -94,7 +94,7 @@ class Codebook:
     """
 
     question: str
-    labels: Mapping[str, str] | Sequence[str] | None = None
+    labels: Mapping[str, str] | Sequence[str] | NumberScale | None = None
     _: KW_ONLY
     type: Kind = "label"
     schema: Any = None
@@ -114,9 +114,8 @@ class Codebook:
         def keep(name: str, value: object) -> None:
             object.__setattr__(self, name, value)
 
-        labels: object = self.labels
-        if isinstance(labels, NumberScale) and self.scale is None:
-            keep("scale", labels)
+        if isinstance(self.labels, NumberScale) and self.scale is None:
+            keep("scale", self.labels)
             keep("labels", None)
             keep("type", "scale" if self.type == "label" else self.type)
         keep("question", checks.not_blank("question", self.question))
@@ -158,7 +157,7 @@ class Codebook:
     @property
     def names(self) -> tuple[str, ...]:
         """The labels; () for fields."""
-        return tuple(self.labels or ())
+        return tuple(self.definitions)
 
     @property
     def numbers(self) -> tuple[int | float, ...] | None:
