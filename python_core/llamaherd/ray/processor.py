@@ -118,8 +118,12 @@ def map(  # noqa: A001 - named as Ray's own `Dataset.map`
             argument="context",
             code="conflict",
         )
-    if make_task(task, settings).reads_all:
+    made = make_task(task, settings)
+    if made.reads_all:
         raise ArgumentError(_ALL_ROWS, argument="calibrate", code="needs_all_rows")
+    roles = list(made.columns)
+    if not made.chat:  # in chats, a model that thinks adds columns
+        names_of_columns(roles, columns, ())
     answer = {
         "task": task,
         "columns": columns,
@@ -145,6 +149,12 @@ class Processor:
     def __call__(self, dataset: Any) -> Any:  # types of Ray
         """Return the data set (a `ray.data.Dataset`) with the new columns."""
         ray, preprocess = import_ray(), self._preprocess
+        if not isinstance(dataset, ray.data.Dataset):
+            raise ArgumentTypeError(
+                "must be a Dataset of Ray, such as ray.data.from_pandas(frame), not "
+                f"{checks.shown(dataset)}",
+                argument="dataset",
+            )
         config = self._config.on_cluster(ray)
         least, most = config.bounds(1)
         size = {"size": most} if least == most else {"min_size": least, "max_size": most}

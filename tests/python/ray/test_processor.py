@@ -198,6 +198,9 @@ def test_wrong_batches(answers: Callable[..., BatchActor]) -> None:
         ({"preprocess": "prompt"}, TypeError, "preprocess must be a function"),
         ({"task": "answer"}, ValueError, "task must be one of"),
         ({"task": "classify"}, TypeError, "needs labels"),
+        ({"task": "classify", "labels": ["a", "a"]}, ValueError, "labels"),
+        ({"columns": {"txt": "answer"}}, ValueError, "did you mean 'text'"),
+        ({"columns": 5}, TypeError, "columns must be a prefix"),
         ({"task": "annotate"}, TypeError, "needs codebook"),
         ({"task": "embed", "context": {"n_ctx": 5}}, ValueError, "with task 'embed'"),
         (
@@ -218,6 +221,8 @@ def test_wrong_arguments(
     config = Config("model.gguf", context=arguments.pop("context", {}))
     with pytest.raises(kind, match=message):
         lh.ray.map(config, **arguments)
+    with pytest.raises(TypeError, match="dataset must be a Dataset of Ray"):
+        lh.ray.map(config)([{"prompt": "a"}])
 
 
 @pytest.mark.filterwarnings("ignore")
