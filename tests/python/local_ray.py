@@ -72,6 +72,11 @@ class LocalActor:
 class LocalRay:
     """The functions of Ray that the loop uses."""
 
+    is_shut_down = False
+
+    def is_initialized(self) -> bool:
+        return not self.is_shut_down
+
     def wait(
         self, refs: list[Future[Any]], *, timeout: float
     ) -> tuple[list[Future[Any]], list[Future[Any]]]:

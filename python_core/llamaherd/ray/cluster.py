@@ -22,7 +22,7 @@ from llamaherd.engine.core.errors import (
 from llamaherd.engine.core.words import name_of
 from llamaherd.engine.model.model import Model
 from llamaherd.ray.config import Config, check_config, versions
-from llamaherd.ray.connect import connect, leave
+from llamaherd.ray.connect import check_connected, connect, leave
 from llamaherd.ray.loop import ClusterLoop, cause_of, is_loss
 from llamaherd.ray.worker import Actor, ActorInfo, why_it_cannot_generate
 
@@ -202,6 +202,7 @@ class Cluster(Host):
     def _end_actors(self) -> None:
         for actor in self._actors:
             with suppress(Exception):  # Ray itself may be gone
+                check_connected(self._ray)
                 self._ray.kill(actor)
         leave(self)
 
@@ -256,5 +257,6 @@ class _Embedder:
                 return self._free.get(timeout=_SLICE_S)
 
     def _check(self) -> None:
+        check_connected(self._ray)
         if self._is_aborted:
             raise NativeError("the call was cancelled", 0)

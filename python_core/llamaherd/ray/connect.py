@@ -78,6 +78,14 @@ def leave(cluster: ClosedByWith) -> None:
             import_ray().shutdown()
 
 
+def check_connected(ray: Any) -> None:  # types of Ray
+    """Raise ClusterError if Ray was shut down: its functions would start another Ray."""
+    if not ray.is_initialized():
+        raise ClusterError(
+            "Ray was shut down, and its actors ended: create a new cluster"
+        )
+
+
 def end() -> None:
     """Close all clusters and leave Ray. For programs that skip exit handlers."""
     _close_all()

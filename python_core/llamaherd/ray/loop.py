@@ -22,6 +22,7 @@ from llamaherd.engine.core.stats import ActorStats, Load, RequestStats
 from llamaherd.engine.loop.threaded import SendingLoop
 from llamaherd.engine.memory.plan import AUTO_SLOTS, Plan
 from llamaherd.engine.schedule.shards import DepthFirst, Pieces
+from llamaherd.ray.connect import check_connected
 from llamaherd.ray.worker import Change, PieceAnswers, for_wire
 
 if TYPE_CHECKING:
@@ -223,6 +224,7 @@ class ClusterLoop(SendingLoop[Dispatch]):
         """Do nothing: the thread looks at the groups ten times a second."""
 
     def _turn(self) -> None:
+        check_connected(self._ray)
         works = list(self._works.values())
         for work in works:
             if self._is_closed:

@@ -15,11 +15,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 from llamaherd.calls.run.call import Call
 from llamaherd.calls.run.handle import Handle
-from llamaherd.engine.core.errors import ArgumentError, ContextClosedError, ContextError
+from llamaherd.engine.core.errors import (
+    ArgumentError,
+    ClusterError,
+    ContextClosedError,
+    ContextError,
+)
 from llamaherd.engine.core.request import Request
 from llamaherd.engine.core.sampling import SamplingParams
 from llamaherd.ray import loop as cluster_loop
-from local_ray import LocalActor, local_cluster
+from local_ray import LocalActor, LocalRay, local_cluster
 from ray.exceptions import ActorDiedError
 from stepping import plan, stepping
 from thorough import examples
@@ -265,6 +270,23 @@ def test_a_loop_that_is_closed_ends_its_calls() -> None:
         with pytest.raises(ContextClosedError, match="the cluster is closed"):
             Call(requests(1), seed=1).run(loop)
         is_over.set()
+
+
+def test_ray_that_was_shut_down_is_not_started_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    is_over = Event()
+    actor = LocalActor(before=lambda _: is_over.wait(60))
+    with local_cluster(actor) as loop:
+        handle = Handle(loop, requests(1)[0], None)
+        wait_until(lambda: bool(actor.sent))
+        monkeypatch.setattr(LocalRay, "is_shut_down", True)
+        with pytest.raises(ClusterError, match="Ray was shut down"):
+            handle.result(60)
+        with pytest.raises(ClusterError, match="create a new cluster"):
+            Call(requests(1), seed=1).run(loop)
+        is_over.set()
+        assert len(actor.sent) == 1
 
 
 def test_streams_are_refused_with_what_to_use() -> None:
