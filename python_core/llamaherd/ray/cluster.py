@@ -165,11 +165,16 @@ class Cluster(Host):
             if is_cancelled():
                 raise ContextClosedError("the cluster was closed while it was started")
             if left and monotonic() > end_s:
-                n_cpus = self._ray.cluster_resources().get("CPU", 0)
+                extra = config.actor_options
+                takes = {"CPU": config.num_cpus, "GPU": extra.get("num_gpus")}
+                takes = {**takes, **(extra.get("resources") or {})}
+                has = self._ray.cluster_resources()
+                needs = [f"{n:g} {name}" for name, n in takes.items() if n]
+                there = [f"{has.get(name, 0):g} {name}" for name, n in takes.items() if n]
                 raise ClusterError(
                     f"{len(left)} of {len(refs)} actors were not ready after "
-                    f"{start_s:.0f} s. Each takes {config.num_cpus:g} CPUs, the cluster "
-                    f"has {n_cpus:g} in all: lower {name_of('concurrency')} or "
+                    f"{start_s:.0f} s. Each takes {', '.join(needs)}, the cluster has "
+                    f"{', '.join(there)} in all: lower {name_of('concurrency')} or "
                     f"{name_of('num_cpus')}",
                     code="not_ready",
                     remedy=", or raise start_timeout_s",

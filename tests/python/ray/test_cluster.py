@@ -209,8 +209,10 @@ def test_a_start_that_fails_says_why(
     tiny_path: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = tiny_path("llama")
-    config = Config(path, concurrency=1, num_cpus=500)
-    with pytest.raises(lh.ClusterError, match=r"not ready after 1 s\. Each takes 500 CP"):
+    options = {"num_gpus": 500, "resources": {"fast": 1}}
+    config = Config(path, concurrency=1, num_cpus=500, actor_options=options)
+    match = r"not ready after 1 s\. Each takes 500 CPU, 500 GPU, 1 fast, .* 0 fast in all"
+    with pytest.raises(lh.ClusterError, match=match):
         Cluster(config, start_timeout_s=1)
     small = Config(path, concurrency=1, num_cpus=0.5)
     with pytest.raises(lh.ContextClosedError, match="while it was started"):
