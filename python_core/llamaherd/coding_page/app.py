@@ -25,7 +25,7 @@ from llamaherd.engine.core.errors import BadArgumentError
 from llamaherd.engine.core.words import spoken_in
 from llamaherd.server.access import AccessMiddleware, Guard
 from llamaherd.server.errors import JSON, ApiError
-from llamaherd.server.pages import static_routes
+from llamaherd.server.pages import SHARED_FILES, static_routes
 from llamaherd.server.protocol import ClientGoneError, RequestRecord, dumps, read_object
 from llamaherd.server.schemas import shown_value, unfit
 from llamaherd.server.settings import Hosts, ServerSettings
@@ -46,10 +46,10 @@ _STATIC_FILES = {
     "/texts.js": "texts.js",
     "/fields.js": "fields.js",
     "/inputs.js": "inputs.js",
+    "/finder.js": "finder.js",
     "/requests.js": "requests.js",
     "/owner.js": "owner.js",
     "/coding.css": "coding.css",
-    "/icon.svg": "icon.svg",
 }
 _PRIVATE = {"cache-control": "no-store", "x-content-type-options": "nosniff"}
 
@@ -127,6 +127,7 @@ def create_app(desk: Desk, keys: CoderKeys, hosts: Hosts) -> Starlette:
     state: Any = served  # the middleware expects a `SharedState`
     api = _Api(desk, keys, page_state)
     routes = [
+        *static_routes("llamaherd.server", SHARED_FILES),
         *static_routes("llamaherd.coding_page", _STATIC_FILES),
         Route("/api/start", api.answered(api.start)),
         Route("/api/text", api.answered(api.text)),

@@ -317,15 +317,15 @@ class ModelPages:
 
 
 DATA = "/dashboard.json"
+SHARED_FILES = {f"/{name}": name for name in ("base.css", "elements.js", "icon.svg")}
 STATIC_FILES = {  # paths of files that contain no data and need no key
     "/": "dashboard.html",
     "/dashboard.js": "dashboard.js",
     "/charts.js": "charts.js",
     "/strips.js": "strips.js",
-    "/updating.js": "updating.js",
     "/try.js": "try.js",
     "/dashboard.css": "dashboard.css",
-    "/icon.svg": "icon.svg",
+    **SHARED_FILES,
 }
 _NO_STORE = {"cache-control": "no-store", "x-content-type-options": "nosniff"}
 _COUNTS = (

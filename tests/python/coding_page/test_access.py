@@ -13,8 +13,8 @@ if TYPE_CHECKING:
 
 PAGES = (
     *("/", "/owner", "/coding.js", "/texts.js", "/requests.js", "/owner.js"),
-    *("/fields.js", "/inputs.js"),
-    *("/coding.css", "/icon.svg"),
+    *("/fields.js", "/inputs.js", "/finder.js", "/elements.js"),
+    *("/base.css", "/coding.css", "/icon.svg"),
 )
 OF_CODERS = (
     *(("GET", "/api/text"), ("POST", "/api/code"), ("POST", "/api/skip")),

@@ -1,11 +1,12 @@
 // The page of a coder: a text, the labels, and the codes so far.
 
+import { $, element } from "/elements.js";
 import { FieldForm } from "/fields.js";
-import { Problem } from "/inputs.js";
-import { ask, element } from "/requests.js";
+import { Finder } from "/finder.js";
+import { Problem, addKey, described, passageItem } from "/inputs.js";
+import { ask } from "/requests.js";
 import { MarkedText } from "/texts.js";
 
-const $ = (id) => document.getElementById(id);
 const SHORTCUTS = "llamaherd-shortcuts";
 const MANY = 10; // labels from which on there is a field to find one
 const SKIPPED = "You skipped this text.";
@@ -35,15 +36,13 @@ async function start() {
   $("shortcuts").checked = localStorage.getItem(SHORTCUTS) !== "off";
   drawLabels();
   drawExamples();
-  for (const each of document.querySelectorAll(".of-spans")) each.hidden = !selects();
-  for (const each of document.querySelectorAll(".of-fields")) each.hidden = book.kind !== "fields";
-  $("passages").hidden = book.kind !== "spans";
-  $("save").hidden = book.kind === "one";
-  $("number-field").hidden = book.kind !== "number";
-  for (const each of document.querySelectorAll(".of-many")) each.hidden = !hasMany();
-  $("find-field").hidden = !hasMany();
+  for (const [parts, isThere] of Object.entries({
+    ".of-spans": selects(), ".of-fields": book.kind === "fields", ".of-many": hasMany(),
+    "#passages": book.kind === "spans", "#save": book.kind !== "one",
+    "#number-field": book.kind === "number",
+  })) for (const each of document.querySelectorAll(parts)) each.hidden = !isThere;
   coder = book.coder || (book.coders.length === 1 ? book.coders[0] : null);
-  if (coder) return show(await attempt(() => ask("GET", "/api/text", undefined, coder)));
+  if (coder) return look();
   $("names").replaceChildren(...book.coders.map(nameButton));
   $("choose").hidden = false;
   $("names").querySelector("button").focus();
@@ -55,20 +54,22 @@ function selects() {
   return book.kind === "spans" || book.fields.some(isQuote);
 }
 
+const focusText = () => $("text").focus({ preventScroll: true });
+
 // Functions of the page that the form calls.
 const ofForm = {
   quote: (place) => marked.quote(place),
   place: () => marked.take(),
   change: () => draw(),
   say: (text) => say(text),
-  focusText: () => $("text").focus({ preventScroll: true }),
+  focusText,
 };
 
 function nameButton(name) {
   const button = element("button", { type: "button", text: name });
-  button.addEventListener("click", async () => {
+  button.addEventListener("click", () => {
     coder = name;
-    show(await attempt(() => ask("GET", "/api/text", undefined, coder)));
+    look();
   });
   return element("li", {}, button);
 }
@@ -80,14 +81,11 @@ function drawLabels() {
     return;
   }
   const isShort = book.kind !== "number" || book.labels.length <= 11;
-  $("labels").replaceChildren(
-    ...(isShort ? book.labels.map(labelButton) : book.labels.filter(isNamed).map(labelButton)),
-  );
+  const labels = book.labels.filter((label) => isShort || label.definition);
+  $("labels").replaceChildren(...labels.map(labelButton));
 }
 
 const hasMany = () => book.labels.length >= MANY && !["fields", "number"].includes(book.kind);
-
-const isNamed = (label) => label.definition !== "";
 
 function labelButton(label) {
   const i = book.labels.indexOf(label);
@@ -96,46 +94,10 @@ function labelButton(label) {
   if (book.kind === "spans") button.classList.add(`l${i % 9}`);
   if (book.kind !== "spans") button.setAttribute("aria-pressed", "false");
   const sign = keyOf(i);
-  if (sign) {
-    button.append(element("kbd", { text: sign, "aria-hidden": "true" }));
-    button.setAttribute("aria-keyshortcuts", sign);
-  }
-  const words = element("span", {}, element("span", { class: "name", text: label.name }));
-  if (label.definition) {
-    words.append(element("span", { class: "definition", text: label.definition }));
-  }
-  button.append(words);
+  if (sign) addKey(button, sign);
+  button.append(described(label));
   button.addEventListener("click", () => choose(label.name));
   return element("li", {}, button);
-}
-
-// ---- finding a label ----
-
-const folded = (text) => text.normalize("NFKD").replace(/\p{M}/gu, "").toLowerCase();
-
-// Shows only the labels whose name or definition has all words that are typed.
-function find() {
-  const words = folded($("find").value).split(/\s+/u).filter(Boolean);
-  for (const item of $("labels").children) {
-    const text = folded(item.textContent);
-    item.hidden = !words.every((word) => text.includes(word));
-  }
-  if (words.length) announce(countOf(found().length, "label"));
-}
-
-// Buttons of the labels that are found; those whose name begins with the text come first.
-function found() {
-  const start = folded($("find").value.trim());
-  const buttons = [...$("labels").children].filter((item) => !item.hidden)
-    .map((item) => item.querySelector("button"));
-  const begins = (button) => folded(button.dataset.label).startsWith(start);
-  return [...buttons.filter(begins), ...buttons.filter((button) => !begins(button))];
-}
-
-function endFinding() {
-  if (!$("find").value) return;
-  $("find").value = "";
-  find();
 }
 
 // The browser drops the selected words when the field gets the focus.
@@ -145,22 +107,10 @@ function keepSelection() {
   draw();
 }
 
-function startFinding() {
-  keepSelection();
-  $("find").focus();
-  $("find").select();
-}
-
-function onFindKey(event) {
-  if (event.isComposing || !["Enter", "Escape"].includes(event.key)) return;
-  event.preventDefault();
-  event.stopPropagation();
-  const [first] = $("find").value.trim() ? found() : [];
-  if (event.key === "Enter" && !first) return say("No label has these words.");
-  endFinding();
-  $("text").focus({ preventScroll: true });
-  if (event.key === "Enter") choose(first.dataset.label);
-}
+const finder = new Finder($("find"), $("labels"), {
+  choose, say, keepSelection, focusText,
+  announce: (n) => announce(countOf(n, "label")),
+});
 
 // The key of a label: numbers of a scale have their own digit.
 function keyOf(i) {
@@ -230,9 +180,9 @@ function show(view, message = "") {
   hiddenAt = document.hidden ? startedAt : null;
   $("text").scrollTop = 0;
   document.querySelector(".codebook").scrollTop = 0;
-  endFinding();
+  finder.end();
   scrollTo(0, 0);
-  $("text").focus({ preventScroll: true });
+  focusText();
 }
 
 function finish(progress, message) {
@@ -259,18 +209,11 @@ function draw() {
 }
 
 function spanItem(span) {
-  const remove = element("button", { type: "button", text: "Remove" });
-  const quote = marked.quote(span);
-  remove.setAttribute("aria-label", `Remove ${span.label}: ${quote}`);
-  remove.addEventListener("click", () => {
+  return passageItem(span.label, marked.quote(span), () => {
     marked.spans = marked.spans.filter((each) => each !== span);
     draw();
     $("text").focus();
-  });
-  return element(
-    "li", {}, element("strong", { text: span.label }),
-    element("span", { class: "quote", text: quote }), remove,
-  );
+  }, element("strong", { text: span.label }));
 }
 
 function choose(label) {
@@ -355,16 +298,17 @@ async function store(path, sent, message) {
   const view = await attempt(() => ask("POST", path, sent, coder));
   if (view) return show(view, message);
   if (!isStale) return;
-  const place = shown ? `?position=${shown.position}` : "";
   const problem = $("problem").textContent;
-  show(await attempt(() => ask("GET", `/api/text${place}`, undefined, coder)), problem);
+  await look(shown?.position, problem);
   complain({ message: problem });
 }
 
-async function go(step) {
-  if (!mayLeave()) return;
-  const position = shown.position + step;
-  show(await attempt(() => ask("GET", `/api/text?position=${position}`, undefined, coder)));
+const go = async (step) => mayLeave() && look(shown.position + step);
+
+// Shows the text at a position; without a position, the next one to code.
+async function look(position, message) {
+  const path = position === undefined ? "/api/text" : `/api/text?position=${position}`;
+  show(await attempt(() => ask("GET", path, undefined, coder)), message);
 }
 
 // Only one request at a time, so that a key that is held down codes only one text.
@@ -409,7 +353,7 @@ const COMMANDS = {
   b: () => shown && shown.position > 0 && go(-1),
   f: () => shown && !$("forward").disabled && go(1),
   n: () => $("note").focus(),
-  "/": () => hasMany() && startFinding(),
+  "/": () => hasMany() && finder.start(),
 };
 
 const OF_SPANS = {
@@ -464,7 +408,7 @@ function onKey(event) {
 }
 
 function onDigit(digit) {
-  if (form) return form.key(digit);
+  if (form) return form.key(Number(digit));
   if (book.kind === "number" && !hasDigits()) {
     $("number").focus();
     return false; // the field gets the digit
@@ -477,21 +421,15 @@ function onDigit(digit) {
 
 for (const [id, command] of Object.entries({
   save: () => save(), skip, undo, "undo-last": undo,
-  back: () => go(-1), forward: () => go(1),
-  look: async () => show(await attempt(() => ask("GET", "/api/text", undefined, coder))),
+  back: () => go(-1), forward: () => go(1), look: () => look(),
 })) {
   $(id).addEventListener("click", command);
 }
-$("find").addEventListener("input", find);
-$("find").addEventListener("keydown", onFindKey);
-$("find-field").addEventListener("pointerdown", keepSelection);
 $("shortcuts").addEventListener("change", () => {
   localStorage.setItem(SHORTCUTS, $("shortcuts").checked ? "on" : "off");
 });
 $("text").addEventListener("mouseup", () => {
-  if (selects() && marked.picked && marked.selected()) {
-    marked.picked = null;
-  }
+  if (selects() && marked.picked && marked.selected()) marked.picked = null;
 });
 // Time in another tab is not time spent on the text.
 document.addEventListener("visibilitychange", () => {

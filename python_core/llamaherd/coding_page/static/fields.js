@@ -3,14 +3,38 @@
 
 import { Input, NOT_APPLIED, Problem, inputOf } from "/inputs.js";
 
-export class FieldForm {
-  // `page` has quote(place), place() of the selection, change() and say(text).
+// Inputs, one of which is current.
+class Group {
+  current = 0;
+
+  mark(i) {
+    this.current = i;
+    this.inputs.forEach((each, at) => each.box.classList.toggle("current", at === i));
+  }
+
+  key(digit) {
+    return this.inputs[this.current].key(digit);
+  }
+
+  // Returns the answers by field; throws a Problem that names an invalid field.
+  value() {
+    const answers = this.inputs.map((each) => [each, each.get()]);
+    const isMissing = ([each, answer]) => each.field.is_required && answer === undefined;
+    const [missing] = answers.find(isMissing) ?? [];
+    if (missing) throw new Problem(missing, "is not answered yet");
+    const given = answers.filter(([, answer]) => answer !== undefined);
+    return Object.fromEntries(given.map(([each, answer]) => [each.field.name, answer]));
+  }
+}
+
+export class FieldForm extends Group {
+  // `page` has quote(place), place() of the selection, change(), say(text) and focusText().
   constructor(box, fields, page) {
+    super();
     this.page = page;
     this.inputs = fields.map((field, i) => (
       field.kind === "object" ? new Nested(field, i, this) : inputOf(field, i, this)
     ));
-    this.current = 0;
     box.replaceChildren(...this.inputs.map((each) => each.box));
   }
 
@@ -22,12 +46,8 @@ export class FieldForm {
   }
 
   turnTo(i) {
-    this.current = i;
-    this.inputs.forEach((each, at) => {
-      each.box.classList.toggle("current", at === i);
-      if (at === i) each.box.setAttribute("aria-current", "true");
-      else each.box.removeAttribute("aria-current");
-    });
+    this.mark(i);
+    this.inputs.forEach((each, at) => { each.box.ariaCurrent = at === i ? "true" : null; });
   }
 
   // Makes the next field current, and focuses it if it is a text box.
@@ -40,10 +60,6 @@ export class FieldForm {
     else this.page.focusText();
   }
 
-  key(digit) {
-    return this.inputs[this.current].key(Number(digit));
-  }
-
   clear() {
     this.inputs[this.current].set(undefined);
     this.page.change();
@@ -51,18 +67,6 @@ export class FieldForm {
 
   spans() {
     return this.inputs.flatMap((each) => each.spans());
-  }
-
-  // Returns the answers by field; throws a Problem that names an invalid field.
-  value() {
-    const found = {};
-    for (const each of this.inputs) {
-      const answer = each.get();
-      if (answer === undefined) {
-        if (each.field.is_required) throw new Problem(each, "is not answered yet");
-      } else found[each.field.name] = answer;
-    }
-    return found;
   }
 
   complain(problem) {
@@ -76,15 +80,15 @@ export class FieldForm {
 class Nested extends Input {
   constructor(field, i, form) {
     super(field, i, form);
-    this.at = i;
-    this.current = 0;
     this.wrong = null;
-    const inner = {
-      page: form.page,
-      turnTo: (name) => this.#turnTo(Number(name.split("-")[1])),
-      next: () => this.#next(),
+    this.group = new Group();
+    const turnTo = (name) => {
+      form.turnTo(i);
+      this.group.mark(Number(name.split("-")[1]));
     };
+    const inner = { page: form.page, turnTo, next: () => this.#next() };
     this.inputs = field.fields.map((each, at) => inputOf(each, `${i}-${at}`, inner));
+    this.group.inputs = this.inputs;
     this.isTyped = this.inputs[0].isTyped;
     this.others = {}; // stored values of names that the form does not have
     if (field.is_nullable) this.addWhole(NOT_APPLIED, null);
@@ -95,25 +99,11 @@ class Nested extends Input {
     }
   }
 
-  #turnTo(at) {
-    this.form.turnTo(this.at);
-    this.#mark(at);
-  }
-
-  #mark(at) {
-    this.current = at;
-    this.inputs.forEach((each, j) => each.box.classList.toggle("current", j === at));
-  }
-
   #next() {
-    if (this.current + 1 === this.inputs.length) {
-      this.#mark(0);
-      return this.form.next();
-    }
-    this.#mark(this.current + 1);
-    const input = this.inputs[this.current];
-    if (input.isTyped) input.focus();
-    return undefined;
+    const at = (this.group.current + 1) % this.inputs.length;
+    this.group.mark(at);
+    if (at === 0) this.form.next();
+    else if (this.inputs[at].isTyped) this.inputs[at].focus();
   }
 
   clearEntries() {
@@ -131,28 +121,14 @@ class Nested extends Input {
     this.wrong = null;
     if (this.whole !== undefined) return this.whole;
     if (!this.isAnswered) return undefined;
-    const answers = this.inputs.map((each) => this.#answer(each));
-    const found = { ...this.others };
-    this.inputs.forEach((each, at) => {
-      if (answers[at] !== undefined) found[each.field.name] = answers[at];
-      else if (each.field.is_required) this.#complain(each, "is not answered yet");
-    });
-    return found;
-  }
-
-  #answer(input) {
     try {
-      return input.get();
+      return { ...this.others, ...this.group.value() };
     } catch (error) {
       if (!(error instanceof Problem)) throw error;
-      return this.#complain(input, error.reason);
+      this.wrong = error.input;
+      this.group.mark(this.inputs.indexOf(this.wrong));
+      throw new Problem(this, `${this.wrong.field.title} ${error.reason}`, ": ");
     }
-  }
-
-  #complain(input, reason) {
-    this.wrong = input;
-    this.#mark(this.inputs.indexOf(input));
-    throw new Problem(this, `${input.field.title} ${reason}`, ": ");
   }
 
   set(value) {
@@ -162,7 +138,7 @@ class Nested extends Input {
       delete this.others[each.field.name];
     }
     this.setWhole(value);
-    this.#mark(0);
+    this.group.mark(0);
   }
 
   focus() {
@@ -170,7 +146,7 @@ class Nested extends Input {
   }
 
   key(digit) {
-    const isTaken = this.inputs[this.current].key(digit);
+    const isTaken = this.group.key(digit);
     if (isTaken) this.setWhole();
     return isTaken;
   }

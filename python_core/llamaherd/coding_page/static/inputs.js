@@ -1,7 +1,7 @@
 // Inputs of the fields of a codebook: levels, numbers, texts and passages. A box has the title
 // of its field, and check boxes for answers to the whole field.
 
-import { element } from "/requests.js";
+import { element } from "/elements.js";
 
 export const NOT_APPLIED = "does not apply"; // null
 
@@ -65,6 +65,26 @@ export class Input {
   }
 }
 
+// Shows the key that presses `control`, before what follows in `label`.
+export function addKey(label, sign, control = label) {
+  label.append(element("kbd", { text: sign, "aria-hidden": "true" }));
+  control.setAttribute("aria-keyshortcuts", sign);
+}
+
+export function described({ name, definition }) {
+  const words = element("span", {}, element("span", { class: "name", text: name }));
+  if (definition) words.append(element("span", { class: "definition", text: definition }));
+  return words;
+}
+
+// Item of a list of passages, with a button that removes the passage of `name`.
+export function passageItem(name, quote, remove, ...before) {
+  const button = element("button", { type: "button", text: "Remove" });
+  button.setAttribute("aria-label", `Remove ${name}: ${quote}`);
+  button.addEventListener("click", remove);
+  return element("li", {}, ...before, element("span", { class: "quote", text: quote }), button);
+}
+
 const MAX_KEYS = 9;
 
 const KINDS = {
@@ -83,20 +103,13 @@ class Levels extends Input {
   constructor(field, i, form) {
     super(field, i, form);
     this.isOne = field.kind === "choice";
-    const levels = [...field.levels];
-    if (field.is_nullable && this.isOne) {
-      levels.push({ value: null, name: NOT_APPLIED, definition: "" });
-    }
-    this.levels = levels;
+    this.levels = [...field.levels];
+    if (field.is_nullable && this.isOne) this.levels.push({ value: null, name: NOT_APPLIED });
     // The key of a one-digit level is this digit.
-    this.areDigits = levels.every((each) => /^[0-9]$/.test(each.name));
-    this.none = null;
+    this.areDigits = this.levels.every((each) => /^[0-9]$/.test(each.name));
+    if (!this.isOne) this.levels.push({ name: "none of these", isNone: true });
     const list = element("ul", { class: "plain levels" });
-    this.boxes = levels.map((level, at) => this.#item(list, level, at));
-    if (!this.isOne) {
-      const level = { name: "none of these", definition: "" };
-      this.none = this.#item(list, level, levels.length);
-    }
+    this.boxes = this.levels.map((level, at) => this.#item(list, level, at));
     this.box.append(list);
     list.addEventListener("change", (event) => this.#changed(event.target));
     if (field.is_nullable && !this.isOne) this.addWhole(NOT_APPLIED, null);
@@ -107,30 +120,25 @@ class Levels extends Input {
     const box = element("input", { type, name: this.name });
     const label = element("label", { class: "level" }, box);
     const sign = this.areDigits ? level.name : String(at + 1);
-    if (sign.length === 1 && at <= MAX_KEYS) {
-      label.append(element("kbd", { text: sign, "aria-hidden": "true" }));
-      box.setAttribute("aria-keyshortcuts", sign);
-    }
-    const words = element("span", {}, element("span", { class: "name", text: level.name }));
-    if (level.definition) {
-      words.append(element("span", { class: "definition", text: level.definition }));
-    }
-    label.append(words);
+    if (sign.length === 1 && at <= MAX_KEYS) addKey(label, sign, box);
+    label.append(described(level));
     list.append(element("li", {}, label));
     return box;
   }
 
   #changed(box) {
-    if (this.none && box === this.none && box.checked) {
-      for (const each of this.boxes) each.checked = false;
-    } else if (this.none && box.checked) this.none.checked = false;
-    if (box.checked) this.setWhole();
+    const { isNone } = this.levels[this.boxes.indexOf(box)];
+    if (box.checked) {
+      this.levels.forEach((each, at) => {
+        if (each.isNone !== isNone) this.boxes[at].checked = false;
+      });
+      this.setWhole();
+    }
     this.form.page.change();
   }
 
   clearEntries() {
     for (const each of this.boxes) each.checked = false;
-    if (this.none) this.none.checked = false;
   }
 
   get isAnswered() {
@@ -139,15 +147,15 @@ class Levels extends Input {
 
   get() {
     if (this.whole !== undefined) return this.whole;
-    const chosen = this.levels.filter((_, at) => this.boxes[at].checked).map((each) => each.value);
-    if (this.isOne) return chosen.length ? chosen[0] : undefined;
-    return chosen.length || this.none.checked ? chosen : undefined;
+    const chosen = this.levels.filter((_, at) => this.boxes[at].checked);
+    if (this.isOne) return chosen[0]?.value;
+    return chosen.length ? chosen.filter((each) => !each.isNone).map((each) => each.value) : undefined;
   }
 
   set(value) {
-    const has = (level) => (this.isOne ? level.value === value : value?.includes(level.value));
+    const has = (level) => (this.isOne ? level.value === value
+      : level.isNone ? value?.length === 0 : value?.includes(level.value));
     this.levels.forEach((level, at) => { this.boxes[at].checked = Boolean(has(level)); });
-    if (this.none) this.none.checked = Array.isArray(value) && value.length === 0;
     this.setWhole(value);
   }
 
@@ -156,15 +164,13 @@ class Levels extends Input {
   }
 
   key(digit) {
-    const boxes = this.none ? [...this.boxes, this.none] : this.boxes;
     const isOwn = (each) => each.name === String(digit);
     const at = this.areDigits ? this.levels.findIndex(isOwn) : digit - 1;
-    const box = boxes[at];
+    const box = this.boxes[at];
     if (!box) return false;
     box.checked = this.isOne || !box.checked;
     this.#changed(box);
-    const name = this.levels[at]?.name ?? "none of these";
-    this.form.page.say(`${this.field.title}: ${name}${box.checked ? "" : " removed"}`);
+    this.form.page.say(`${this.field.title}: ${this.levels[at].name}${box.checked ? "" : " removed"}`);
     if (this.isOne) this.form.next();
     return true;
   }
@@ -268,24 +274,21 @@ class Passages extends Input {
     this.places = [];
     this.empty = undefined; // answer without passages: null or []
     this.list = element("ul", { class: "plain passages" });
-    const take = element(
-      "button", { type: "button", class: "take" },
-      element("kbd", { text: "1", "aria-hidden": "true" }), " Use the selected words",
-    );
-    take.setAttribute("aria-keyshortcuts", "1");
+    this.box.append(this.list);
+    this.take = this.#button(1, " Use the selected words");
     // Keep the selection when the button is pressed.
-    take.addEventListener("mousedown", (event) => event.preventDefault());
-    take.addEventListener("click", () => this.key(1));
-    this.take = take;
-    this.box.append(this.list, take);
-    if (field.is_nullable || !this.isOne) {
-      const none = element("button", { type: "button" });
-      none.append(element("kbd", { text: "2", "aria-hidden": "true" }), " None in this text");
-      none.setAttribute("aria-keyshortcuts", "2");
-      none.addEventListener("click", () => this.key(2));
-      this.none = none;
-      this.box.append(none);
-    }
+    this.take.addEventListener("mousedown", (event) => event.preventDefault());
+    this.hasNone = field.is_nullable || !this.isOne;
+    if (this.hasNone) this.#button(2, " None in this text");
+  }
+
+  #button(digit, text) {
+    const button = element("button", { type: "button" });
+    addKey(button, String(digit));
+    button.append(text);
+    button.addEventListener("click", () => this.key(digit));
+    this.box.append(button);
+    return button;
   }
 
   get() {
@@ -310,16 +313,12 @@ class Passages extends Input {
   }
 
   #item(place) {
-    const quote = this.form.page.quote(place);
-    const remove = element("button", { type: "button", text: "Remove" });
-    remove.setAttribute("aria-label", `Remove ${this.field.title}: ${quote}`);
-    remove.addEventListener("click", () => {
+    return passageItem(this.field.title, this.form.page.quote(place), () => {
       this.places = this.places.filter((each) => each !== place);
       this.draw();
       this.form.page.change();
       this.take.focus();
     });
-    return element("li", {}, element("span", { class: "quote", text: quote }), remove);
   }
 
   spans() {
@@ -331,7 +330,7 @@ class Passages extends Input {
   }
 
   key(digit) {
-    if (digit === 2 && this.none) {
+    if (digit === 2 && this.hasNone) {
       this.set(this.isOne ? null : []);
       this.form.page.change();
       this.form.page.say(`${this.field.title}: none`);

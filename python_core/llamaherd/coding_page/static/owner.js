@@ -1,15 +1,17 @@
 // The page of the person who runs the coding: progress, agreement, disagreements.
 
-import { ask, decimals, download, element } from "/requests.js";
+import { $, decimals, element, row, tableSection } from "/elements.js";
+import { ask, download } from "/requests.js";
 
-const $ = (id) => document.getElementById(id);
 const EVERY_MS = 5000;
+const SECTIONS = {
+  coders: ["Progress", "Coder", "Coded", "Skipped", "Seconds a text", "Last code"],
+  agreement: ["Agreement", "Whose", "Measure", "Value", "Texts"],
+  disagreements: ["Disagreements", "Id", "Text", "Codes"],
+  notes: ["Notes", "Coder", "Id", "Note"],
+};
 
 let timer = null;
-
-function row(...cells) {
-  return element("tr", {}, ...cells.map((cell) => element("td", { text: cell })));
-}
 
 function shown(value, digits) {
   return value === null ? "–" : decimals(value, digits);
@@ -20,15 +22,14 @@ function draw(found) {
   $("coders").replaceChildren(...found.coders.map((each) => row(
     each.is_of_ties ? `${each.coder} (ties)` : each.coder,
     `${each.n_coded} of ${each.n_texts}`,
-    String(each.n_skipped),
+    each.n_skipped,
     shown(each.median_s, 1),
     each.last_at ? new Date(each.last_at).toLocaleString() : "–",
   )));
-  $("no-agreement").hidden = found.agreement.length > 0;
-  $("agreement-table").hidden = found.agreement.length === 0;
-  $("agreement").replaceChildren(...found.agreement.map((each) => row(
-    each.part, each.measure, shown(each.value, 3), String(each.n_texts),
-  )));
+  const measures = found.agreement.map((each) => row(
+    each.part, each.measure, shown(each.value, 3), each.n_texts,
+  ));
+  $("agreement").replaceChildren(...(measures.length ? measures : [row("There is one coder.")]));
   const names = found.files.map((each) => each.name).join();
   if ($("downloads").dataset.names !== names) {
     $("downloads").dataset.names = names;
@@ -67,6 +68,7 @@ function downloadButton({ name, field }) {
   return button;
 }
 
+$("sections").replaceChildren(...Object.entries(SECTIONS).map(tableSection));
 $("stop").addEventListener("click", async () => {
   if (!confirm("End the page for all coders? All codes are saved.")) return;
   try {

@@ -10,22 +10,15 @@ export class Refused extends Error {
 
 export const key = decodeURIComponent(location.hash.slice(1));
 
-function headersOf(coder, hasBody) {
+async function answered(method, path, body, coder) {
   const headers = {};
   if (key) headers["Authorization"] = `Bearer ${key}`;
   if (coder) headers["X-Coder"] = encodeURIComponent(coder);
-  if (hasBody) headers["Content-Type"] = "application/json";
-  return headers;
-}
-
-async function answered(method, path, body, coder) {
+  if (body !== undefined) headers["Content-Type"] = "application/json";
   let response;
   try {
     response = await fetch(path, {
-      method,
-      headers: headersOf(coder, body !== undefined),
-      body: body === undefined ? undefined : JSON.stringify(body),
-      cache: "no-store",
+      method, headers, body: JSON.stringify(body), cache: "no-store",
     });
   } catch {
     throw new Refused(0, "The server does not answer. Nothing was lost: try again.");
@@ -49,25 +42,4 @@ export async function download(path, name) {
   link.download = name;
   link.click();
   setTimeout(() => URL.revokeObjectURL(link.href), 10000);
-}
-
-// Creates an element with a text, which is never parsed as HTML.
-export function element(name, options = {}, ...children) {
-  const made = document.createElement(name);
-  for (const [key, value] of Object.entries(options)) {
-    if (key === "text") made.textContent = value;
-    else if (key === "class") made.className = value;
-    else made.setAttribute(key, value);
-  }
-  made.append(...children);
-  return made;
-}
-
-// Shows a number with `digits` decimals; with more if it would look like 0 or 1 but is not, and
-// never as -0.00, as in engine/core/phrases.py.
-export function decimals(value, digits) {
-  const gap = Math.min(Math.abs(value), 1 - Math.abs(value));
-  let more = digits;
-  while (gap > 1e-9 && more < 9 && [0, 1].includes(Math.abs(Number(value.toFixed(more))))) more += 1;
-  return value.toFixed(more).replace(/^-(0[.]?0*)$/, "$1");
 }

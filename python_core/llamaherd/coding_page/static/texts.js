@@ -1,7 +1,7 @@
 // Texts with passages. Positions are numbers of Unicode code points, as in Python, not of
 // UTF-16 units, as in JavaScript.
 
-import { element } from "/requests.js";
+import { element } from "/elements.js";
 
 export class MarkedText {
   constructor(box, text) {
@@ -88,14 +88,8 @@ export class MarkedText {
 
   #wordAt(step) {
     if (!this.picked) return step > 0 ? 0 : this.words.length - 1;
-    const { end } = this.picked;
-    let [low, high] = [0, this.words.length - 1]; // the first word that ends there or later
-    while (low < high) {
-      const middle = (low + high) >> 1;
-      if (this.words[middle][1] >= end) high = middle;
-      else low = middle + 1;
-    }
-    return low + step;
+    const at = this.words.findIndex(([, end]) => end >= this.picked.end);
+    return (at < 0 ? this.words.length - 1 : at) + step;
   }
 
   // Moves one limit of the selection by a character.

@@ -1,15 +1,14 @@
 // Charts of a few lines over time, drawn as SVG.
 
-import { setText } from "/updating.js";
+import { element, setText } from "/elements.js";
 
 const SVG = "http://www.w3.org/2000/svg";
 const WIDTH = 600;
 const HEIGHT = 140;
 
-function shape(name, attributes, text) {
+function shape(name, attributes) {
   const made = document.createElementNS(SVG, name);
   for (const [key, value] of Object.entries(attributes)) made.setAttribute(key, value);
-  if (text !== undefined) made.textContent = text;
   return made;
 }
 
@@ -21,10 +20,8 @@ export class Chart {
     this.svg = shape("svg", {
       viewBox: `0 0 ${WIDTH} ${HEIGHT}`, preserveAspectRatio: "none", role: "img",
     });
-    const legend = document.createElement("ul");
-    legend.className = "legend";
-    this.items = names.map(() => legend.appendChild(document.createElement("li")));
-    box.replaceChildren(this.svg, legend);
+    this.items = names.map(() => element("li"));
+    box.replaceChildren(this.svg, element("ul", { class: "legend" }, ...this.items));
   }
 
   // Adds one value per line; null for a missing value.

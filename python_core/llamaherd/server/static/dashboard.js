@@ -1,13 +1,16 @@
 // Current state of the server. Only the page stores the last minutes, not the server.
 
 import { Chart, format } from "/charts.js";
+import { $, element, percent, row, setChildren, setText, tableSection } from "/elements.js";
 import { Strips } from "/strips.js";
-import { percent, setChildren, setText } from "/updating.js";
 
-const $ = (id) => document.getElementById(id);
 const EVERY_MS = 1000;
 const N_POINTS = 180;
 const KEY = "llamaherd-key";
+const TABLES = {
+  models: ["Models", "Model", "State", "Running", "Waiting", "Reserved"],
+  batches: ["Batches", "Batch", "State", "Requests", "Time left"],
+};
 
 const slots = new Chart($("slots"), ["running", "waiting"], N_POINTS);
 const tokens = new Chart($("tokens"), ["of prompts", "generated"], N_POINTS);
@@ -93,20 +96,11 @@ function draw(data) {
 
 function models(states) {
   $("models-section").hidden = states.length === 0;
-  const rows = states.map((each) => {
-    const row = document.createElement("tr");
+  setChildren($("models"), states.map((each) => {
     const name = each.parent ? `${each.name} (adapter of ${each.parent})` : each.name;
     const memory = each.memory ? bytes(each.memory) : "–";
-    const cells = [name, each.state, each.n_running, each.n_waiting, memory];
-    cells.forEach((text, i) => {
-      const cell = document.createElement(i === 0 ? "th" : "td");
-      if (i === 0) cell.scope = "row";
-      cell.textContent = String(text);
-      row.append(cell);
-    });
-    return row;
-  });
-  setChildren($("models"), rows);
+    return row(name, each.state, each.n_running, each.n_waiting, memory);
+  }));
   const names = states.map((each) => each.name);
   const choice = $("model");
   $("model-label").hidden = names.length === 0;
@@ -120,37 +114,19 @@ function batches(found) {
 }
 
 function batchRow(batch) {
-  const row = document.createElement("tr");
-  const name = document.createElement("th");
-  name.scope = "row";
-  name.textContent = `${batch.id} (${batch.endpoint})`;
-  const bar = document.createElement("progress");
-  bar.max = Math.max(1, batch.n_total);
-  bar.value = batch.n_done;
-  bar.setAttribute("aria-label", `Progress of ${batch.id}`);
+  const bar = element("progress", {
+    max: Math.max(1, batch.n_total), value: batch.n_done, "aria-label": `Progress of ${batch.id}`,
+  });
   const [n, all] = [batch.n_done, batch.n_total].map((each) => each.toLocaleString("en"));
   const left = batch.left_s === null ? "–" : duration(batch.left_s);
   const status = batch.problem || batch.status.replace("_", " ");
-  const cells = [[status], [bar, ` ${n} of ${all}`], [left]];
-  row.append(name, ...cells.map((parts) => {
-    const cell = document.createElement("td");
-    cell.append(...parts);
-    return cell;
-  }));
-  return row;
+  return row(`${batch.id} (${batch.endpoint})`, status, [bar, ` ${n} of ${all}`], left);
 }
 
 function figures(values) {
-  const boxes = Object.entries(values).map(([name, value]) => {
-    const box = document.createElement("div");
-    const term = document.createElement("dt");
-    const figure = document.createElement("dd");
-    term.textContent = name;
-    figure.textContent = value;
-    box.append(term, figure);
-    return box;
-  });
-  setChildren($("figures"), boxes);
+  setChildren($("figures"), Object.entries(values).map(([name, value]) => (
+    element("div", {}, element("dt", { text: name }), element("dd", { text: value }))
+  )));
 }
 
 function bytes(n) {
@@ -169,5 +145,6 @@ $("key-form").addEventListener("submit", (event) => {
   $("key").value = "";
   look();
 });
+$("tables").replaceChildren(...Object.entries(TABLES).map(tableSection));
 document.addEventListener("visibilitychange", () => document.hidden || look());
 look();

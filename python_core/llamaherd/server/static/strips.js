@@ -1,7 +1,7 @@
 // Slots over time: a row for each slot, a column for each request to the server. Parts of a
 // cell show the seconds of prefill, decode and waiting; in the rest the slot was free.
 
-import { setText } from "/updating.js";
+import { element, setText } from "/elements.js";
 
 const KINDS = ["prefill", "decode", "waiting"];
 const MOST_ROWS = 64;
@@ -18,7 +18,13 @@ export class Strips {
   add(found) {
     const names = found.map((each) => each.model);
     if (names.join("\n") !== [...this.models.keys()].join("\n")) this.#begin(names);
-    for (const each of found) this.#addOne(this.models.get(each.model), each);
+    for (const each of found) {
+      const rows = [
+        ...each.prefixes.map((times, i) => [`prefix ${i + 1}`, times]),
+        ...each.prompts.map((times, i) => [`slot ${i + 1}`, times]),
+      ];
+      this.models.get(each.model).add({ ...each, rows });
+    }
   }
 
   #begin(names) {
@@ -30,19 +36,6 @@ export class Strips {
     for (const each of strips) each.title.hidden = strips.length === 1;
     this.box.replaceChildren(...strips.map((each) => each.figure));
   }
-
-  #addOne(strip, found) {
-    const now = {
-      began: found.began,
-      at: found.at,
-      nPrefixes: found.prefixes.length,
-      rows: [
-        ...found.prefixes.map((times, i) => [`prefix ${i + 1}`, times]),
-        ...found.prompts.map((times, i) => [`slot ${i + 1}`, times]),
-      ],
-    };
-    strip.add(now);
-  }
 }
 
 class Strip {
@@ -50,21 +43,12 @@ class Strip {
     this.nPoints = nPoints;
     this.columns = []; // maps from the row to the shares of the kinds
     this.before = null;
-    this.figure = document.createElement("figure");
-    this.title = document.createElement("figcaption");
-    this.title.textContent = name;
-    this.canvas = document.createElement("canvas");
-    this.canvas.setAttribute("role", "img");
-    this.rest = document.createElement("p");
-    this.rest.className = "quiet";
-    this.legend = document.createElement("ul");
-    this.legend.className = "legend slots";
-    this.items = [...KINDS, "free"].map((kind) => {
-      const item = this.legend.appendChild(document.createElement("li"));
-      item.className = kind;
-      return item;
-    });
-    this.figure.append(this.title, this.canvas, this.legend, this.rest);
+    this.title = element("figcaption", { text: name });
+    this.canvas = element("canvas", { role: "img" });
+    this.rest = element("p", { class: "quiet" });
+    this.items = [...KINDS, "free"].map((kind) => element("li", { class: kind }));
+    const legend = element("ul", { class: "legend slots" }, ...this.items);
+    this.figure = element("figure", {}, this.title, this.canvas, legend, this.rest);
   }
 
   add(now) {
@@ -99,15 +83,14 @@ class Strip {
     if (this.canvas.getAttribute("aria-label") !== name) this.canvas.setAttribute("aria-label", name);
     const hidden = this.rows.length - MOST_ROWS;
     setText(this.rest, this.rows.length
-      ? this.#about(now.nPrefixes) + (hidden > 0 ? ` ${hidden} more are not shown.` : "")
+      ? this.#about(now.prefixes.length) + (hidden > 0 ? ` ${hidden} more are not shown.` : "")
       : "No slot was used since this page was opened.");
   }
 
   #about(nPrefixes) {
     const n = this.rows.length - nPrefixes;
-    const prompts = `${n} slot${n === 1 ? "" : "s"} of prompts`;
-    if (!nPrefixes) return `A row is a slot: ${prompts}.`;
-    return `A row is a slot: ${nPrefixes} of shared prefixes, below them ${prompts}.`;
+    const before = nPrefixes ? `${nPrefixes} of shared prefixes, below them ` : "";
+    return `A row is a slot: ${before}${n} slot${n === 1 ? "" : "s"} of prompts.`;
   }
 
   draw() {

@@ -1,36 +1,29 @@
 // Form to try a prompt, with an optional schema and a limit on thinking.
 
 import { headers } from "/dashboard.js";
-import { decimals } from "/updating.js";
+import { $, decimals, row } from "/elements.js";
 
-const $ = (id) => document.getElementById(id);
 let running = null; // AbortController of the request that runs
 
-function body() {
-  const made = {
-    prompt: $("prompt").value,
-    chat: $("chat").checked,
-    max_tokens: Number($("max-tokens").value) || 200,
-    stream: true,
-  };
+// Body of a request for an answer, or with a codebook, for the codes of the text.
+function body(codebook) {
+  const made = { chat: $("chat").checked };
   if ($("model").value) made.model = $("model").value;
+  if ($("thinking").value !== "") made.thinking = Number($("thinking").value) || false;
+  const prompt = $("prompt").value;
+  if (codebook) return { ...made, texts: [prompt], codebook: parsed(codebook) };
   const schema = $("schema").value.trim();
   if (schema) made.schema = JSON.parse(schema);
-  if ($("thinking").value !== "") made.thinking = Number($("thinking").value) || false;
-  return made;
+  const most = Number($("max-tokens").value) || 200;
+  return { ...made, prompt, max_tokens: most, stream: true };
 }
 
-// Body of a request that codes the text.
-function codingBody(codebook) {
-  const made = { texts: [$("prompt").value], chat: $("chat").checked };
-  if ($("model").value) made.model = $("model").value;
-  if ($("thinking").value !== "") made.thinking = Number($("thinking").value) || false;
+function parsed(codebook) {
   try {
-    made.codebook = JSON.parse(codebook);
+    return JSON.parse(codebook);
   } catch {
-    made.codebook = codebook; // YAML
+    return codebook; // YAML
   }
-  return made;
 }
 
 async function send(event) {
@@ -38,7 +31,7 @@ async function send(event) {
   const codebook = $("codebook").value.trim();
   let sent;
   try {
-    sent = JSON.stringify(codebook ? codingBody(codebook) : body());
+    sent = JSON.stringify(body(codebook));
   } catch (error) {
     return say(`The schema is not JSON: ${error.message}`);
   }
@@ -88,34 +81,25 @@ function take(data, start) {
   if (event.error) return say(event.error.message);
   if (event.thinking && !event.finish_reason) show("thought", $("thought").textContent + event.thinking);
   if (event.text) show("answer", $("answer").textContent + event.text);
-  if (event.finish_reason) {
-    const seconds = ((performance.now() - start) / 1000).toFixed(1);
-    const { usage } = event;
-    const n = usage ? `, ${usage.prompt_tokens} + ${usage.completion_tokens} tokens` : "";
-    say(`${event.finish_reason}${n}, ${seconds} s`);
-  } else {
-    say("Answering ...");
-  }
+  if (!event.finish_reason) return say("Answering ...");
+  const { usage } = event;
+  const n = usage ? `, ${usage.prompt_tokens} + ${usage.completion_tokens} tokens` : "";
+  say(`${event.finish_reason}${n}, ${secondsSince(start)}`);
 }
+
+const secondsSince = (start) => `${((performance.now() - start) / 1000).toFixed(1)} s`;
 
 // Shows the columns of the coded text.
 function showCodes(found, start) {
   const { index: _, ...columns } = found.data[0];
   const rows = Object.entries(columns).filter(([, value]) => value !== null).map(([name, value]) => {
-    const row = document.createElement("tr");
-    const head = document.createElement("th");
-    head.scope = "row";
-    head.textContent = name;
-    const cell = document.createElement("td");
     const isProb = typeof value === "number" && !Number.isInteger(value);
-    cell.textContent = isProb ? decimals(value, 4) : typeof value === "string" ? value : JSON.stringify(value);
-    row.append(head, cell);
-    return row;
+    if (isProb) return row(name, decimals(value, 4));
+    return row(name, typeof value === "string" ? value : JSON.stringify(value));
   });
   $("codes").replaceChildren(...rows);
   $("codes").hidden = $("answer-title").hidden = false;
-  const seconds = ((performance.now() - start) / 1000).toFixed(1);
-  say([`${seconds} s`, ...found.notes].join(". "));
+  say([secondsSince(start), ...found.notes].join(". "));
 }
 
 function show(id, text) {
