@@ -36,7 +36,8 @@ import own
 import peers
 import random_model
 from llamaherd.engine.native import shim
-from workloads import SEED, Workload, make_workloads
+from worker import run_loop
+from workloads import Workload, make_workloads
 
 # llama-cpp-python logs every detail until a `Llama` sets its log level.
 logging.getLogger("llama-cpp-python").setLevel(logging.CRITICAL)
@@ -51,6 +52,7 @@ AT_ONCE = (1, 8, 16, 32, 40, 64, 120, 240)
 ROWS = (1, 2, 4, 8, 9, 16, 24, 32, 40, 48, 64, 96, 128, 192, 248)
 SLOTS = (16, 32, 64)
 N_THREADS = 8
+ON_GPU = {"n_gpu_layers": -1, "n_ctx": 8192}  # settings of the loop
 N_RUNS = 3
 SMALL = ("distinct", "annotate", "tree", "mixed", "samples", "long")
 LARGE = ("distinct", "annotate")
@@ -182,32 +184,6 @@ def own_seconds(model: lh.Model, load: Workload, warm_up: Workload) -> float:
         return own.run_call(context, load)
 
 
-def loop_of_load(path: str, load: Workload) -> float:
-    """Return the duration of a workload in a loop over llama-cpp-python."""
-    llama = llama_cpp.Llama(
-        path, n_gpu_layers=-1, n_ctx=8192, flash_attn=True, verbose=False
-    )
-    vocab = llama_cpp.llama_model_get_vocab(llama.model)
-    ends = [
-        token
-        for token in range(llama.n_vocab())
-        if llama_cpp.llama_vocab_is_eog(vocab, token)
-    ]
-    llama("Hello", max_tokens=8)
-    start = time.perf_counter()
-    for i, (prompt, n) in enumerate(zip(load.prompts, load.max_tokens, strict=True)):
-        llama(
-            prompt,
-            max_tokens=n,
-            temperature=load.temperature,
-            logit_bias=dict.fromkeys(ends, -1e30),
-            seed=SEED + i,
-        )
-    seconds = time.perf_counter() - start
-    llama.close()
-    return seconds
-
-
 def server_seconds(
     path: str, load: Workload, warm_up: Workload, longest: int
 ) -> dict[str, float]:
@@ -239,7 +215,11 @@ def peers_of(path: str, names: tuple[str, ...], *, loop: bool) -> dict[str, Any]
             "llamaherd": median(runs),
             "llama-server": min(servers.values()),
             "slots": int(min(servers, key=servers.__getitem__)),
-            **({"loop": loop_of_load(path, load)} if loop else {}),
+            **(
+                {"loop": run_loop(load, path, N_THREADS, **ON_GPU)["seconds"][0]}
+                if loop
+                else {}
+            ),
         }
         print(name, json.dumps(found[name]), runs, servers, flush=True)
     return found

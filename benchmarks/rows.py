@@ -16,7 +16,6 @@ import shutil
 import subprocess
 import sys
 import tempfile
-import threading
 import time
 from pathlib import Path
 
@@ -28,7 +27,6 @@ HERE = Path(__file__).parent
 PAGE = HERE.parent / "docs" / "coding.md"
 LABELS = ["for", "against", "neither"]
 MB = 1e6
-SAMPLE_S = 0.05
 
 sys.path.insert(0, str(HERE.parent / "tests" / "python"))
 
@@ -63,24 +61,11 @@ def code_rows(model_path: str, n: int) -> dict[str, float]:
 def watched(command: list[str], env: dict[str, str]) -> dict[str, float]:
     """Run a program; return its JSON output and its peak memory in bytes."""
     process = subprocess.Popen(command, env=env, stdout=subprocess.PIPE, text=True)
-    most = [0]
-
-    def watch() -> None:
-        seen = psutil.Process(process.pid)
-        while process.poll() is None:
-            try:
-                most[0] = max(most[0], seen.memory_info().rss)
-            except psutil.Error:
-                return
-            time.sleep(SAMPLE_S)
-
-    watcher = threading.Thread(target=watch)
-    watcher.start()
-    printed, _ = process.communicate()
-    watcher.join()
-    if process.returncode != 0:
-        raise SystemExit(f"{command[0]} ended with {process.returncode}")
-    return {**json.loads(printed.splitlines()[-1]), "most": most[0]}
+    printed = process.stdout.read() if process.stdout else ""
+    _, status, usage = os.wait4(process.pid, 0)
+    if status != 0:
+        raise SystemExit(f"{command[0]} ended with {status}")
+    return {**json.loads(printed.splitlines()[-1]), "most": 1024 * usage.ru_maxrss}
 
 
 def main() -> None:

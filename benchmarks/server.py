@@ -5,8 +5,7 @@ Workloads: "distinct" texts, "annotate" (all prompts begin with one codebook), "
 handle for each client); llama-server with each number of slots, only if
 benchmarks/build_peers.sh has built it. In each pass every program runs the prompts once,
 one program after the other, so that drifts of the machine's speed affect all equally.
-Each pass has new texts, because servers cache prompts. The first pass is a warm-up. Each
-pass is written as a line of JSON to benchmarks/results/server.jsonl.
+Each pass has new texts, because servers cache prompts. The first pass is a warm-up.
 """
 
 from __future__ import annotations
@@ -21,22 +20,17 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from http.client import HTTPConnection
-from pathlib import Path
-from statistics import median
 from threading import local
 from typing import TYPE_CHECKING, Any
 
 import llamaherd as lh
 import peers
-from disturbance import watch
-from session import describe
 from workloads import SEED, codebook_prompt, sentences
 
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Callable, Iterator
 
-RESULTS = Path(__file__).parent / "results/server.jsonl"
 _N_PROMPTS = {"distinct": 64, "annotate": 100, "schema": 64}
 N_TOKENS = {"distinct": 64, "annotate": 8, "schema": 48}
 # All values are listed, so that answers have about the same length.
@@ -286,41 +280,14 @@ def take_turns(
     workload: str,
 ) -> dict[str, list[Pass]]:
     """Run a workload in all engines, in alternating order; return passes by engine."""
-    about = describe(options.threads)
     passes: dict[str, list[Pass]] = {name: [] for name in engines}
     texts = Texts()
     for i_pass in range(options.passes + 1):
         prompts = texts.next(workload, options.prompts or _N_PROMPTS[workload])
         names = list(engines) if i_pass % 2 else list(reversed(engines))
         for name in names:
-            record: dict[str, object] = {"engine": name, "i_pass": i_pass}
-            with watch(record):
-                done = engines[name](prompts)
-            record |= {"workload": workload, "seconds": done.seconds}
-            record |= {"first_s": done.first_s, "clients": options.clients}
+            done = engines[name](prompts)
             if i_pass:
                 passes[name].append(done)
-                with RESULTS.open("a", encoding="utf-8") as file:
-                    file.write(json.dumps(about | record) + "\n")
             print(f"{workload} {i_pass} {name}: {done.seconds:.2f} s", flush=True)
     return passes
-
-
-def show(workload: str, passes: dict[str, list[Pass]]) -> None:
-    """Print medians, and medians of ratios within passes."""
-    first = next(iter(passes))
-    for name, of_name in passes.items():
-        seconds = median(done.seconds for done in of_name)
-        pairs = zip(of_name, passes[first], strict=True)
-        ratio = median(own.seconds / other.seconds for own, other in pairs)
-        line = f"{workload:10} {name:16} {seconds:6.2f} s, {ratio:.3f} of {first}"
-        firsts = sorted(s for done in of_name for s in done.first_s)
-        if firsts:
-            p95 = firsts[int(0.95 * len(firsts))]
-            line += f", first text after {median(firsts):.3f} s (95%: {p95:.3f} s)"
-        same = [
-            own == other
-            for done, base in zip(of_name, passes[first], strict=True)
-            for own, other in zip(done.texts, base.texts, strict=True)
-        ]
-        print(f"{line}, {sum(same)} of {len(same)} texts equal")

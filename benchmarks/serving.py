@@ -103,9 +103,7 @@ def _measured(
     own.passes = options.stream_passes if streams else options.passes
     own.prompts = small["prompts"] if options.small else max(64, n_clients)
     own.tokens = small["tokens"] if options.small else None
-    passes = server.measure(own, workload)
-    server.show(workload, passes)
-    return passes
+    return server.measure(own, workload)
 
 
 def main() -> None:
@@ -120,7 +118,6 @@ def main() -> None:
     parser.add_argument("--swa-full", action="store_true", help="of llama-server")
     parser.add_argument("--small", action="store_true")
     options = parser.parse_args()
-    server.RESULTS.parent.mkdir(exist_ok=True)
     loads = [os.getloadavg()[0]]
     tables = [throughput(options)]
     if options.stream_passes:

@@ -40,24 +40,20 @@ def run_own(engine: str, load: Workload, model: str, n_threads: int) -> dict[str
         "alone": own.run_alone,
         "alone-deterministic": own.run_alone_deterministic,
         "r": own.run_r,
-        "streams": own.run_streams,
         "count": own.count,
     }
     return runs[engine](load, model, n_threads)
 
 
-def run_loop(load: Workload, model: str, n_threads: int) -> dict[str, object]:
+def run_loop(
+    load: Workload, model: str, n_threads: int, **settings: int
+) -> dict[str, object]:
     """Run the common loop over llama-cpp-python: one prompt after the other."""
     import llama_cpp
 
-    llama = llama_cpp.Llama(
-        model,
-        n_ctx=N_CTX_LOOP,
-        n_threads=n_threads,
-        n_threads_batch=n_threads,
-        flash_attn=True,
-        verbose=False,
-    )
+    threads = {"n_threads": n_threads, "n_threads_batch": n_threads}
+    settings = {"n_ctx": N_CTX_LOOP, **threads, **settings}
+    llama = llama_cpp.Llama(model, flash_attn=True, verbose=False, **settings)
     vocab = llama_cpp.llama_model_get_vocab(llama.model)
     never = {
         token: -1e30
@@ -82,7 +78,9 @@ def run_loop(load: Workload, model: str, n_threads: int) -> dict[str, object]:
         if out["usage"]["completion_tokens"] != n:
             raise RuntimeError(f"the loop generated {out['usage']}, not {n} tokens")
         texts.append(out["choices"][0]["text"])
-    return {"seconds": [time.perf_counter() - start], "texts": texts}
+    seconds = time.perf_counter() - start
+    llama.close()
+    return {"seconds": [seconds], "texts": texts}
 
 
 def digest(text: str) -> str:
