@@ -78,11 +78,12 @@ compile_shim() {
 
 check() {
   local libraries=$DIR/$SYSTEM-root/lib name
+  local check=("$VENV_PYTHON" scripts/cross/exports.py --folder "$libraries" --oldest "$OLDEST")
   for name in llama ggml ggml-base ggml-cpu; do
-    "$ZIG" scripts/cross/macho.py "$OLDEST" "$libraries/lib$name.dylib" @loader_path "$libraries"
+    "${check[@]}" "$libraries/lib$name.dylib" --rpath @loader_path
   done
-  "$ZIG" scripts/cross/macho.py "$OLDEST" "$DIR/$SYSTEM-shim/libllamaherd.dylib" \
-    @loader_path/../llama_cpp/lib "$libraries" capi_shim/*.h
+  "${check[@]}" "$DIR/$SYSTEM-shim/libllamaherd.dylib" --rpath @loader_path/../llama_cpp/lib \
+    --headers capi_shim/*.h
 }
 
 for PROCESSOR in "$@"; do

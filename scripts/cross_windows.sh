@@ -87,7 +87,7 @@ make_shim() {
   local library=$DIR/windows-shim/capi_shim/libllamaherd.dll
   say "the shim and its tests for Windows"
   logged cross-windows-shim build_shim
-  "$VENV_PYTHON" scripts/cross/pe.py "$library" capi_shim/llamaherd.h capi_shim/newrllama_capi.h
+  "$VENV_PYTHON" scripts/cross/exports.py "$library" --headers capi_shim/*.h
   record compiles compiled
 }
 
@@ -142,8 +142,10 @@ build_wheels() {
   "$VENV_PYTHON" scripts/wheels/portable.py "$DIR/src"
   install_llama "$LLAMA" "$DIR"/windows-root/lib/*.dll{,.a}
   "$TARGET-strip" --strip-unneeded "$LLAMA"/llama_cpp/lib/*.dll
-  "$VENV_PYTHON" scripts/cross/pack_wheel.py "$LLAMA" py3-none-win_amd64 "$HOUSE"
-  rm -f "$HOUSE"/llamaherd-*-win_amd64.whl
+  printf '%s\n' 'Wheel-Version: 1.0' 'Root-Is-Purelib: false' 'Tag: py3-none-win_amd64' \
+    >"$(echo "$LLAMA"/*.dist-info)/WHEEL"
+  rm -f "$HOUSE"/{llama_cpp_python,llamaherd}-*-win_amd64.whl
+  "$VENV_PYTHON" -m wheel pack --dest-dir "$HOUSE" "$LLAMA"
   CMAKE_ARGS="-DCMAKE_TOOLCHAIN_FILE=$PWD/scripts/cross/windows.cmake \
 -DPython_INCLUDE_DIR=$(windows_headers) -DPython_LIBRARY=$PYTHON_DIR/python311.dll \
 -DPython_SABI_LIBRARY=$PYTHON_DIR/python3.dll" \

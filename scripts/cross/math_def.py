@@ -13,10 +13,10 @@ import re
 import sys
 from pathlib import Path
 
-import pe
+import lief
 
-_OLD = b"api-ms-win-crt-math-l1-1-0.dll"
-_NEW = b"llamaherd-mathematics-wine.dll"
+_OLD = "api-ms-win-crt-math-l1-1-0.dll"
+_NEW = "llamaherd-mathematics-wine.dll"
 _COMPLEX = re.compile(r"c(abs|arg|imag|real|cosh?|exp|sinh?|tanh?|pow)[fl]?")
 
 
@@ -29,9 +29,13 @@ def main(folder: str) -> None:
     """Rename the library in the modules, and print the definition file."""
     names: set[str] = set()
     for file in sorted(Path(folder).rglob("*.pyd")):
-        names |= pe.imported(pe.headers_of(str(file)), _OLD.decode())
-        file.write_bytes(file.read_bytes().replace(_OLD, _NEW))
-    print(f"LIBRARY {_NEW.decode()}\nEXPORTS")
+        module = lief.PE.parse(file)
+        libraries = module.imports if module else ()
+        names |= {
+            str(x.name) for each in libraries if each.name == _OLD for x in each.entries
+        }
+        file.write_bytes(file.read_bytes().replace(_OLD.encode(), _NEW.encode()))
+    print(f"LIBRARY {_NEW}\nEXPORTS")
     for name in sorted(names):
         print(f"  {name} = {'wine_' if is_complex(name) else 'ucrtbase.'}{name}")
 

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import base64
-import hashlib
 import importlib.util
 import re
 import subprocess
 import sys
 import tomllib
-import zipfile
 from collections import Counter
-from importlib.metadata import distributions
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -115,11 +111,6 @@ def portable() -> ModuleType:
     return program("scripts/wheels/portable.py")
 
 
-@pytest.fixture(scope="module")
-def pack_wheel() -> ModuleType:
-    return program("scripts/cross/pack_wheel.py")
-
-
 @pytest.fixture
 def sources(tmp_path: Path) -> Path:
     """Create sources of a llama_cpp whose library records the files that it must load."""
@@ -193,63 +184,6 @@ def test_importing_loads_the_backends_beside_the_library(
     assert loaded(sources, 0) == str(sources / "llama_cpp" / "lib")
     assert loaded(sources, 0, LLAMA_CPP_LIB_PATH="/srv/lib") == "/srv/lib"
     assert loaded(sources, 2) == ""
-
-
-@pytest.fixture
-def folder(tmp_path: Path) -> Path:
-    """Create the folder of a package with a library."""
-    folder = tmp_path / "site"
-    info = folder / "two_words-1.0+portable.dist-info"
-    info.mkdir(parents=True)
-    (info / "METADATA").write_text(
-        "Metadata-Version: 2.1\nName: two_words\nVersion: 1.0+portable\n"
-    )
-    (info / "RECORD").write_text("outdated")
-    (folder / "two" / "lib").mkdir(parents=True)
-    (folder / "two" / "__init__.py").write_text("N = 2\n")
-    (folder / "two" / "lib" / "two.dll").write_bytes(bytes(range(256)) * 9)
-    (folder / "two" / "__pycache__").mkdir()
-    (folder / "two" / "__pycache__" / "x.pyc").write_bytes(b"x")
-    return folder
-
-
-def test_pip_installs_a_packed_folder(
-    pack_wheel: ModuleType, folder: Path, tmp_path: Path
-) -> None:
-    house = tmp_path / "house"
-    house.mkdir()
-    older = house / "two_words-0.9-py3-none-any.whl"
-    other = house / "two_words-0.9-py3-none-win_amd64.whl"
-    for wheel in (older, other):
-        wheel.touch()
-    wheel = pack_wheel.pack(folder, "py3-none-any", house)
-    assert sorted(house.iterdir()) == [other, wheel]
-    assert wheel.name == "two_words-1.0+portable-py3-none-any.whl"
-
-    target = tmp_path / "target"
-    command = [sys.executable, "-m", "pip", "install", "-q", "--no-index", "--no-deps"]
-    subprocess.run([*command, "--target", target, wheel], check=True)
-    (found,) = distributions(path=[str(target)])
-    assert (found.name, found.version) == ("two_words", "1.0+portable")
-    installed = {str(file): file for file in found.files}
-    library = installed["two/lib/two.dll"]
-    content = (folder / "two" / "lib" / "two.dll").read_bytes()
-    assert library.read_binary() == content
-    digest = base64.urlsafe_b64decode(library.hash.value + "=")
-    assert (library.hash.mode, digest) == ("sha256", hashlib.sha256(content).digest())
-    assert library.size == len(content)
-    with zipfile.ZipFile(wheel) as archive:
-        assert not [name for name in archive.namelist() if name.endswith(".pyc")]
-
-
-def test_a_folder_of_two_packages_is_refused(
-    pack_wheel: ModuleType, folder: Path, tmp_path: Path
-) -> None:
-    more = folder / "more-1.0.dist-info"
-    more.mkdir()
-    (more / "METADATA").touch()
-    with pytest.raises(SystemExit, match="the metadata of 2 packages"):
-        pack_wheel.pack(folder, "py3-none-any", tmp_path)
 
 
 PACKAGE = Path(__file__).resolve().parents[3] / "r_package"
