@@ -79,7 +79,7 @@ function draw(data) {
   batches(data.batches);
   const nPrompt = counts.n_prefill + counts.n_reused;
   figures({
-    "Running": load.n_slots ? `${load.n_running} of ${load.n_slots} slots` : `${load.n_running}`,
+    "Running": String(load.n_running),
     "Waiting": String(load.n_waiting),
     "Open requests": String(data.n_requests),
     "Prompt tokens/s": rates[0] === null ? "–" : format(rates[0]),
