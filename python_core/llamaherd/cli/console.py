@@ -70,8 +70,10 @@ class Console:
                 break
             try:
                 self._take(line)
-            except BrokenPipeError:
-                raise
+            except OSError as error:
+                if not self._is_interactive or isinstance(error, BrokenPipeError):
+                    raise  # nobody would get the answers
+                self._print_failure(error)
             except ChatFullError as error:
                 self._print_failure(_full(error))
             except EXPECTED as error:

@@ -6,6 +6,7 @@ and errors always go to stderr.
 
 from __future__ import annotations
 
+import errno
 import io
 import os
 import signal
@@ -68,6 +69,8 @@ def print_failure(message: object, status: ExitStatus = ExitStatus.FAILED) -> in
         message = "the working directory was deleted: change to another folder"
     elif isinstance(message, UnusableFileError):
         message = message.problem  # the caller named no argument
+    elif isinstance(message, OSError) and message.errno == errno.EBADF:
+        message = "stdout is closed: redirect it to a file"
     elif isinstance(message, OSError) and message.strerror:
         name = (
             "" if message.filename is None else f"{message.filename!r} cannot be used: "
@@ -80,10 +83,11 @@ def print_failure(message: object, status: ExitStatus = ExitStatus.FAILED) -> in
 
 def prepare_streams() -> None:
     r"""Open closed streams; print characters that stdout cannot encode as `\u2603`."""
-    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+    flags = {"stdin": os.O_RDONLY, "stdout": os.O_RDONLY, "stderr": os.O_WRONLY}
+    for name, flag in flags.items():
         if getattr(sys, name) is None:  # the new file has the stream's number
-            null = Path(os.devnull).open(mode, encoding="utf-8")  # noqa: SIM115 - stays open
-            setattr(sys, name, null)
+            null = os.open(os.devnull, flag)  # what is written to stdout fails
+            setattr(sys, name, os.fdopen(null, "r" if name == "stdin" else "w"))
     if isinstance(sys.stdout, io.TextIOWrapper) and sys.stdout.errors == "strict":
         sys.stdout.reconfigure(errors="backslashreplace")
 

@@ -20,6 +20,8 @@ from programs import ended, run
 from waiting import HANGS_S
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from commands import Commands
 
 LLAMAHERD = f"{sys.executable} -m llamaherd.cli"
@@ -281,17 +283,31 @@ def test_a_reader_that_ends_during_a_run_ends_the_run(cli: Commands) -> None:
 
 @in_processes
 @pytest.mark.skipif(not FULL.exists(), reason="needs /dev/full")
-@pytest.mark.parametrize("command", ["--help", "codebooks --help", "doctor", "run"])
+@pytest.mark.parametrize("command", ["--help", "codebooks --help", "doctor", "run", "chat"])
 @pytest.mark.parametrize("unbuffered", ["", "1"])
-def test_a_full_disk_behind_stdout_is_named(
-    cli: Commands, monkeypatch: pytest.MonkeyPatch, command: str, unbuffered: str
+@pytest.mark.parametrize(
+    ("stdout", "told"),
+    [("> /dev/full", "No space left on"), (">&-", "stdout is closed")],
+)
+def test_stdout_that_takes_nothing_is_an_error(
+    cli: Commands,
+    tiny_path: Callable[[str], Path],
+    monkeypatch: pytest.MonkeyPatch,
+    command: str,
+    unbuffered: str,
+    stdout: str,
+    told: str,
 ) -> None:
     monkeypatch.setenv("PYTHONUNBUFFERED", unbuffered)
-    is_run = command == "run"
-    line = line_of(cli, "run in.csv") if is_run else f"{LLAMAHERD} {command}"
-    done = run(f"{line} > /dev/full")
+    line = f"{LLAMAHERD} {command}"
+    if command == "run":
+        line = line_of(cli, "run in.csv")
+    elif command == "chat":
+        model = tiny_path("chat")
+        line = f"printf 'One\\nTwo' | {line} {model} --max-tokens 2"
+    done = run(f"{line} {stdout}")
     assert done.returncode == 1
-    assert done.stderr.startswith("llamaherd: No space left on")
+    assert done.stderr.startswith(f"llamaherd: {told}")
     assert len(done.stderr.splitlines()) == 1
 
 
@@ -333,3 +349,4 @@ def test_no_command_ends_in_a_traceback(command: str, closed: str) -> None:
     assert "Traceback" not in done.stderr + done.stdout
     assert "Exception ignored" not in done.stderr
     assert done.returncode in {0, 1}
+    assert not (done.returncode == 0 and " >&-" in f" {closed}")
