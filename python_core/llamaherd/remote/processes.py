@@ -100,6 +100,8 @@ def start_server(
     folder = _folder(name)
     checks.flag("stay", stay)
     checks.integer("port", port, 0, 65535)
+    checks.real("timeout_s", timeout_s, 0.0, 86400.0)
+    options = list(checks.some_texts("options", options))
     models, model_names = model_arguments(model)
     loras = lora_arguments(lora)
     if loras:
@@ -113,14 +115,14 @@ def start_server(
         if running is not None and running.is_ending:
             start.wait_for_end(running)
         if running is None or not running.is_running:
-            return start.run(command, model_names, stay=stay, options=list(options))
+            return start.run(command, model_names, stay=stay, options=options)
     if running.model != model_names:
         raise ArgumentError(
             f"is the name of a running server with {quoted(running.model)}: stop it, or "
             "choose another name",
             argument="name",
         )
-    if options and list(options) != running.options:
+    if options and options != running.options:
         raise ArgumentError(
             "is the name of a running server that was started with other settings: stop "
             "it, choose another name, or leave out the settings to use it",
@@ -240,8 +242,12 @@ def stop_server(server: RemoteServer, timeout_s: float = 60.0) -> bool:
     Its jobs are kept, and the next server with this name continues them.
 
     Raises:
+        ArgumentTypeError: An argument has the wrong type.
         ServerError: The server did not end in time.
     """
+    expected = f"a server of {call('start_server')} or {call('server_named')}"
+    checks.instance("server", server, RemoteServer, expected)
+    checks.real("timeout_s", timeout_s, 0.0, 86400.0)
     child = _CHILDREN.get(server.pid)
 
     def runs() -> bool:

@@ -63,7 +63,8 @@ def model_arguments(model: Models) -> tuple[list[str], str]:
     elif isinstance(model, (list, tuple)):
         texts = [_path(Argument("model", (i,)), path) for i, path in enumerate(model)]
     else:
-        text = f"must be a path, a list of paths, or paths by name, not {type(model)}"
+        expected = "must be a path, a list of paths, or paths by name, not"
+        text = f"{expected} {checks.shown(model)}"
         raise ArgumentTypeError(text, argument="model")
     if not texts:
         raise ArgumentError("must have at least one model", argument="model")
@@ -75,7 +76,7 @@ def lora_arguments(lora: object) -> list[str]:
     if lora is None:
         return []
     if not isinstance(lora, Mapping):
-        text = f"must be paths by name, not {type(lora).__name__}"
+        text = f"must be paths by name, not {checks.shown(lora)}"
         raise ArgumentTypeError(text, argument="lora")
     texts = [_server_name("lora", name, path) for name, path in lora.items()]
     return [part for text in texts for part in ("--lora", text)]

@@ -372,6 +372,26 @@ SERVER = remote.RemoteServer("s", "http://127.0.0.1:1", "key", 1, "m", "f", Fals
 
 
 @pytest.mark.usefixtures("folder")
+@pytest.mark.parametrize(
+    ("function", "arguments", "argument"),
+    [
+        (remote.stop_server, {"server": "s"}, "server"),
+        (remote.stop_server, {"server": None}, "server"),
+        (remote.stop_server, {"server": SERVER, "timeout_s": "s"}, "timeout_s"),
+        (remote.start_server, {"model": "m", "options": 1}, "options"),
+        (remote.start_server, {"model": "m", "timeout_s": None}, "timeout_s"),
+        (lh.connect, {"url": 1}, "url"),
+    ],
+)
+def test_wrong_types_of_servers_are_named(
+    function: Callable[..., object], arguments: dict[str, Any], argument: str
+) -> None:
+    with pytest.raises(lh.ArgumentTypeError) as caught:
+        function(**arguments)
+    assert caught.value.argument == argument
+
+
+@pytest.mark.usefixtures("folder")
 def test_a_missing_server_is_reported_with_the_function_that_starts_one() -> None:
     with pytest.raises(lh.ArgumentError, match="no server was started yet") as caught:
         remote.server_named("news")
