@@ -313,7 +313,7 @@ def compare_codebooks(
     whole = {
         name: CodebookCandidate(
             codebook=one.codebook,
-            context=context if one.context is None else one.context,
+            context=open_context(context if one.context is None else one.context),
             settings={"journal": path, **shared, **one.settings},
         )
         for name, one in tried.items()

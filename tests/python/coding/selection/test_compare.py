@@ -144,6 +144,10 @@ def test_what_is_wrong(gold: lh.GoldSample, context: lh.Context) -> None:
     explored = lh.gold_part(gold, "explore").texts[0]
     fine = lh.Codebook("q", ["a", "b"], examples=[(explored, "a")])
     assert compare({"n": fine})().n == 20
+    late = compare({"n": BOOK, "m": lh.candidate(BOOK, 3)})  # type: ignore[arg-type]
+    with pytest.raises(lh.ArgumentTypeError, match="context must be") as caught:
+        late()
+    assert getattr(caught.value, "results", None) is None  # nothing was coded
     refused("wrong_type", "context is missing", lh.compare_codebooks, None, BOOK, gold)
     uncoded = replace(gold, codes=[], coders=[])
     with pytest.raises(lh.ArgumentError, match="has codes of 0 of 20 texts"):
