@@ -14,7 +14,6 @@ import sys
 import threading
 from contextlib import suppress
 from enum import IntEnum
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 from llamaherd.engine.core.errors import BadArgumentError, JournalError, LlamaHerdError
@@ -43,13 +42,31 @@ class ExitStatus(IntEnum):
 EXPECTED = (LlamaHerdError, ValueError, TypeError, OSError, ImportError)
 
 
+# Errors of the machine, not of its user: by the system's name and by SQLite's code
+# (SQLITE_NOMEM, SQLITE_IOERR, SQLITE_FULL).
+_OF_SYSTEM = ("ENOSPC", "EDQUOT", "EFBIG", "EIO", "EMFILE", "ENFILE", "ENOMEM")
+_OF_SQLITE = {7, 10, 13}
+
+
 def status_of(error: BaseException) -> ExitStatus:
     """Return the exit status of an error; arguments are checked before work begins."""
-    is_use = isinstance(error, (BadArgumentError, JournalError))
-    if isinstance(error, LlamaHerdError) and not is_use:
-        return ExitStatus.FAILED
-    is_wrong = isinstance(error, (ValueError, TypeError, FileNotFoundError))
+    if isinstance(error, (BadArgumentError, JournalError)):
+        is_wrong = not _is_of_machine(error)
+    else:
+        kinds = (ValueError, TypeError, FileNotFoundError)
+        is_wrong = isinstance(error, kinds) and not isinstance(error, LlamaHerdError)
     return ExitStatus.WRONG_USE if is_wrong else ExitStatus.FAILED
+
+
+def _is_of_machine(error: BaseException | None) -> bool:
+    """Whether an error, or its cause, is a full or failing disk, or a lack of memory."""
+    if error is None:
+        return False
+    name = errno.errorcode.get(getattr(error, "errno", None) or 0)
+    code = getattr(error, "sqlite_errorcode", 0) & 0xFF
+    if name in _OF_SYSTEM or code in _OF_SQLITE:
+        return True
+    return _is_of_machine(error.__cause__ or error.__context__)
 
 
 def tell(message: str) -> None:

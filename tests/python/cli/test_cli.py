@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 LLAMAHERD = f"{sys.executable} -m llamaherd.cli"
 FULL = Path("/dev/full")
 BY_SIGINT = -signal.SIGINT if os.name == "posix" else 130
+TAKES_NOTHING = {"> /dev/full": "No space left on", ">&-": "stdout is closed"}
+COMMANDS_THAT_PRINT = ["--help", "codebooks --help", "doctor", "run", "chat"]
 TABLE = "text\na\nb\n"
 not_on_windows = pytest.mark.skipif(
     sys.platform == "win32", reason="Windows has other pipes and signals"
@@ -283,31 +285,25 @@ def test_a_reader_that_ends_during_a_run_ends_the_run(cli: Commands) -> None:
 
 @in_processes
 @pytest.mark.skipif(not FULL.exists(), reason="needs /dev/full")
-@pytest.mark.parametrize("command", ["--help", "codebooks --help", "doctor", "run", "chat"])
+@pytest.mark.parametrize("command", COMMANDS_THAT_PRINT)
 @pytest.mark.parametrize("unbuffered", ["", "1"])
-@pytest.mark.parametrize(
-    ("stdout", "told"),
-    [("> /dev/full", "No space left on"), (">&-", "stdout is closed")],
-)
+@pytest.mark.parametrize("stdout", list(TAKES_NOTHING))
 def test_stdout_that_takes_nothing_is_an_error(
     cli: Commands,
     tiny_path: Callable[[str], Path],
-    monkeypatch: pytest.MonkeyPatch,
     command: str,
     unbuffered: str,
     stdout: str,
-    told: str,
 ) -> None:
-    monkeypatch.setenv("PYTHONUNBUFFERED", unbuffered)
     line = f"{LLAMAHERD} {command}"
     if command == "run":
         line = line_of(cli, "run in.csv")
     elif command == "chat":
         model = tiny_path("chat")
         line = f"printf 'One\\nTwo' | {line} {model} --max-tokens 2"
-    done = run(f"{line} {stdout}")
+    done = run(f"{line} {stdout}", PYTHONUNBUFFERED=unbuffered)
     assert done.returncode == 1
-    assert done.stderr.startswith(f"llamaherd: {told}")
+    assert done.stderr.startswith(f"llamaherd: {TAKES_NOTHING[stdout]}")
     assert len(done.stderr.splitlines()) == 1
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import re
+import sqlite3
 import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
@@ -336,6 +338,38 @@ def test_a_deleted_working_directory_has_a_name(
     folder.rmdir()
     cli("run run.toml", status=2, told="the working directory was deleted")
     monkeypatch.chdir(tmp_path)
+
+
+def _full() -> sqlite3.OperationalError:
+    error = sqlite3.OperationalError("database or disk is full")
+    error.sqlite_errorcode = sqlite3.SQLITE_FULL
+    return error
+
+
+@pytest.mark.parametrize(
+    ("problem", "status"),
+    [
+        (_full(), 1),
+        (OSError(errno.EIO, "Input/output error"), 1),
+        (OSError(errno.EROFS, "Read-only file system"), 2),
+    ],
+)
+def test_a_failing_machine_is_no_wrong_input(
+    cli: Commands, monkeypatch: pytest.MonkeyPatch, problem: Exception, status: int
+) -> None:
+    def fail(*_: object) -> None:
+        raise problem
+
+    Path("texts.csv").write_text("text\na\n")
+    line = "run texts.csv -m MODEL --prompt {text} -o out.csv"
+    monkeypatch.setattr("llamaherd.calls.journal.file.connect", fail)
+    cli(line, status=status, told=f"cannot be used: {problem.args[-1]}")
+    if isinstance(problem, OSError):
+        monkeypatch.setattr("llamaherd.engine.core.files._replace_whole", fail)
+        cli("codebooks ready sentiment -o new.yaml", status=status, told="new.yaml")
+    if Path("/dev/full").exists():
+        full = f"{line} --journal '' --save /dev/full"
+        cli(full, status=1, told="No space left")
 
 
 def test_a_lack_of_threads_is_told(
