@@ -327,6 +327,10 @@ def test_a_damaged_file_fails_alone_until_its_model_is_loaded_again(
             assert f"'{name}' cannot be loaded" in got["error"]["message"]
             assert _text(client, "one")
         assert client.ask("GET", "/health")[0] == 200
+        bad.unlink()
+        got = client.post(TEXT, {**ASK, "model": "bad"})[1]
+        told = "the model 'bad' cannot be loaded: bad.gguf was removed"
+        assert got["error"]["message"] == told
         bad.write_bytes((folder / "two.gguf").read_bytes())
         lora.write_bytes((folder / "style.gguf").read_bytes())
         assert _text(client, "bad") == _alone(bad)

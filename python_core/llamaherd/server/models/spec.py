@@ -220,7 +220,9 @@ class FileContents:
         self._seen: dict[Path, ModelFile] = {}
 
     def check(self, path: Path) -> None:
-        """Check that a file that was loaded before has not changed."""
+        """Check that a file exists, and has not changed since it was loaded."""
+        if not path.exists():  # `Model` would search the cache for its name
+            raise ModelLoadError(f"{path} was removed")
         loaded = self._loaded.get(path)
         if loaded is not None and not loaded.is_unchanged:
             raise ModelLoadError(
