@@ -57,6 +57,7 @@ struct newrllama_chat_message {
   const char* content;
 };
 
+/* A value out of range is an error NEWRLLAMA_INVALID_ARGUMENT of the call. */
 struct newrllama_parallel_params {
   int max_tokens;    /* maximum tokens to generate per prompt, >= 1 */
   int top_k;         /* <= 0: off */

@@ -8,6 +8,7 @@
 #include "guard.hpp"
 #include "log.hpp"
 #include "round_up.hpp"
+#include "sampler.hpp"
 
 namespace {
 
@@ -103,6 +104,7 @@ bool newrllama_context::run(std::vector<lh::HerdPrompt> prompts,
                             const newrllama_parallel_params& params,
                             std::vector<lh::HerdResult>& results) {
   lh::HerdSettings settings = settings_of(params);
+  lh::check_sampling(model_, settings.sampling);
   const std::scoped_lock lock(mutex_);
   abort_flag_ = false;
   lh::PrefixTree tree = lh::herd_prefixes(prompts, params.max_tokens);

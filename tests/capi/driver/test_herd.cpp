@@ -326,7 +326,17 @@ TEST_CASE("a prompt that is NULL or a setting out of range is named") {
   CHECK(std::string(results[1]) == "[ERROR] the prompt must not be NULL");
   CHECK(std::string(results[0]) == alone("one"));
   newrllama_free_string_array(results, 2);
-  params.top_p = 7;
-  const auto failed = herd.answer({"one"}, params);
-  CHECK(failed[0].find("[ERROR] top_p must be between") == 0);
+  const std::pair<float newrllama_parallel_params::*, const char*> wrong[] = {
+      {&newrllama_parallel_params::top_p, "top_p must be between"},
+      {&newrllama_parallel_params::penalty_repeat, "penalty_repeat must be"},
+  };
+  for (const auto& [field, problem] : wrong) {
+    params = kParams;
+    params.*field = -7;
+    results = nullptr;
+    CHECK(newrllama_generate_parallel(herd.ctx, prompts, 1, &params, &results,
+                                      &herd.message) == NEWRLLAMA_INVALID_ARGUMENT);
+    CHECK(results == nullptr);
+    CHECK(std::string(herd.message).find(problem) == 0);
+  }
 }
