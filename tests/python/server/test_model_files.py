@@ -167,7 +167,7 @@ def test_files_keep_their_content(tmp_path: Path, kind: str) -> None:
         return
     assert now is None
     for use in (contents.check, lambda path: contents.keep(path, None)):
-        with pytest.raises(ModelLoadError, match="was (changed|removed)"):
+        with pytest.raises(ModelLoadError, match=r"was (changed|removed)"):
             use(path)
 
 
