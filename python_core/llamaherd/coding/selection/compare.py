@@ -299,12 +299,13 @@ def compare_codebooks(
     for name, value in by_name("candidates", candidates, kinds, expected).items():
         one = CodebookCandidate(codebook=value) if isinstance(value, Codebook) else value
         check_codebook(name, one.codebook, sample)
-        if one.context is None and context is None:
+        host = context if one.context is None else one.context
+        if host is None:
             raise ArgumentTypeError(
                 f"is missing, but candidate {checks.quoted(name)} has no own context",
                 argument="context",
             )
-        tried[name] = one
+        tried[name] = replace(one, context=open_context(host))
     level_of(level)
     checks.choice("adjust", adjust, ADJUST)
     measure = checked_measure(measure, [one.codebook for one in tried.values()])
@@ -313,7 +314,7 @@ def compare_codebooks(
     whole = {
         name: CodebookCandidate(
             codebook=one.codebook,
-            context=open_context(context if one.context is None else one.context),
+            context=one.context,
             settings={"journal": path, **shared, **one.settings},
         )
         for name, one in tried.items()
