@@ -9,6 +9,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
     from workloads import Workload
 
 HERE = Path(__file__).parent
+
+N_STREAMS = 32
 
 
 def run_llamaherd(
@@ -121,6 +124,28 @@ def run_alone_deterministic(
 ) -> dict[str, object]:
     """Run alone in the deterministic mode, see `run_alone`."""
     return run_alone(load, model, n_threads, deterministic=True)
+
+
+def run_streams(load: Workload, model: str, n_threads: int) -> dict[str, object]:
+    """Read 32 streams at the same time, each in its own thread; do this five times."""
+    prompts = load.prompts[:N_STREAMS]
+
+    def read(prompt: str) -> str:
+        return "".join(lh.generate(ctx, prompt, stream=True, max_tokens=32))
+
+    seconds: list[float] = []
+    texts: list[str] = []
+    with (
+        lh.Model(model) as opened,
+        lh.Context(opened, n_threads=n_threads) as ctx,
+        ThreadPoolExecutor(N_STREAMS) as pool,
+    ):
+        lh.generate(ctx, "Hello", max_tokens=2)  # this loads the pages of the model
+        for _ in range(5):
+            start = time.perf_counter()
+            texts = list(pool.map(read, prompts))
+            seconds.append(time.perf_counter() - start)
+    return {"seconds": seconds, "texts": texts}
 
 
 def run_r(load: Workload, model: str, n_threads: int) -> dict[str, object]:

@@ -40,6 +40,7 @@ def run_own(engine: str, load: Workload, model: str, n_threads: int) -> dict[str
         "alone": own.run_alone,
         "alone-deterministic": own.run_alone_deterministic,
         "r": own.run_r,
+        "streams": own.run_streams,
         "count": own.count,
     }
     return runs[engine](load, model, n_threads)
