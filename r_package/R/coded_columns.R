@@ -82,7 +82,9 @@ coded_for_python <- function(x, labels, probs = NULL) {
     texts = text_list(as_utf8(values[[coding$text]])),
     labels = text_list(as_utf8(labels)),
     names = as_py_list(names),
-    probs = if (has_probs) rows_of(do.call(cbind, lapply(values[probs], as.double))),
+    probs = if (has_probs) {
+      rows_of(do.call(cbind, lapply(unname(values[probs]), as.double)))
+    },
     errors = if (isTRUE(error %in% names(x))) text_list(as.character(values[[error]])),
     columns = lapply(rlang::set_names(values[columns], names(columns)), \(column) {
       if (is.numeric(column)) as_py_numbers(column) else text_list(as_utf8(column))
