@@ -36,6 +36,9 @@ expect_condition <- function(kind) {
     info = NULL,
     label = NULL
   ) {
+    if (identical(regexp, NA)) {
+      return(invisible(object))
+    }
     found <- NULL
     fits <- function(cnd) {
       is.null(found) &&
@@ -205,8 +208,7 @@ stand_in <- list(
     told
   },
   expect_no_error = \(object, ...) invisible(object),
-  expect_no_warning = \(object, ...) invisible(object),
-  expect_no_message = \(object, ...) invisible(object)
+  expect_no_warning = \(object, ...) invisible(object)
 )
 
 files <- list.files(
