@@ -21,13 +21,15 @@ with_empty_dots <- function(method, known) {
 }
 
 # Arguments that R itself passes to all methods: data.frame() converts its arguments, and prints and
-# summarises its columns.
+# summarises its columns. vcov(complete = FALSE) leaves out coefficients that are NA.
 passed_by_r <- function(name) {
   if (startsWith(name, "as.data.frame.")) {
     frame <- "row.names optional stringsAsFactors make.names col.names nm check.names"
     strsplit(frame, " ")[[1]]
   } else if (name %in% c("format.llamaherd_result", "format.llamaherd_vectors")) {
     names(formals(format.default))
+  } else if (name %in% c("coef.llamaherd_estimates", "vcov.llamaherd_estimates")) {
+    "complete"
   } else if (name == "summary.llamaherd_result") {
     c("maxsum", "digits", "quantile.type")
   } else {

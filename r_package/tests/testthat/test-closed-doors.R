@@ -32,6 +32,9 @@ test_that("methods of estimates take the names of estimate(), and no others", {
   local_real()
   fit <- fit_of()
   expect_identical(coef(fit, methods = "gold"), coef(fit, method = "gold"))
+  # Tests of hypotheses by package car need both.
+  expect_identical(vcov(fit, complete = FALSE), vcov(fit))
+  expect_null(df.residual(fit))
   expect_errors(
     coef(fit, methd = "gold"),
     coef(fit, methods = c("gold", "dsl")),
