@@ -117,12 +117,16 @@ replicate_weights <- function(
     ),
     several,
     prob,
-    predictions %||% "labels",
+    predictions,
     is_stated = TRUE
   )
+  # Replicates of the population belong to any predictions.
+  if (is.null(predictions) && !identical(target, "texts")) {
+    read$options$predictions <- NULL
+  }
   arguments <- py_arguments(
     c("n", "seed", "target"),
-    data = read$frame(read$cluster),
+    coded = read$frame(read$cluster),
     gold = read$codes,
     outcome = outcome_given(outcome),
     cluster = read$cluster,

@@ -57,7 +57,9 @@ weights_given <- function(weights, coded) {
 # Returns other columns of text or whole numbers that may be clusters. At most 1e6 / n_rows columns
 # are returned, because each column is copied to Python.
 cluster_columns <- function(coded, used) {
-  is_kind <- \(x) is.character(x) || is.factor(x) || is.integer(x)
+  is_kind <- \(x) {
+    (is.character(x) || is.factor(x) || is.integer(x)) && !inherits(x, "haven_labelled")
+  }
   names <- setdiff(names(coded), used)
   covariates <- Filter(
     \(name) is_kind(coded[[name]]) && is.null(dim(coded[[name]])),

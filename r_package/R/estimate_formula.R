@@ -154,7 +154,9 @@ formula_matrices <- function(
     {
       frame <- stats::model.frame(formula, frames$labels, na.action = stats::na.pass)
       used <- c(frame, if (!is.null(cluster)) coded[cluster])
-      keep <- stats::complete.cases(used) & !is.na(codes$labels)
+      # complete.cases() would count a value that SPSS declares to be missing.
+      is_missing <- lapply(used, \(x) rowSums(cbind(is.na(x))) > 0)
+      keep <- !Reduce(`|`, is_missing, is.na(codes$labels))
       if (!is.null(weights)) {
         row_weights <- unlist(weights_given(weights, coded))
         keep <- keep & !is.na(row_weights) & row_weights > 0
@@ -271,6 +273,8 @@ with_levels <- function(frame, levels, label) {
       levels = levels[[name]],
       ordered = is.ordered(values) && name != label
     )
+    contrasts <- attr(values, "contrasts")
+    if (!is.null(contrasts)) stats::contrasts(frame[[name]]) <- contrasts
   }
   frame
 }

@@ -97,13 +97,6 @@ def corrected(data: Mapping[str, Any], gold: Gold, **options: Any) -> Part:
     return table(columns, len(frame[names[0]]))
 
 
-def replicate_weights(data: Mapping[str, Any], gold: Gold, **options: Any) -> Any:
-    """Return replicate weights, a column for each replicate."""
-    if options["target"] != "texts" and options["predictions"] == "labels":
-        del options["predictions"]  # R always gives them
-    return lh.replicate_weights(data, gold, **options)
-
-
 _COLUMNS = "outcome term group method estimate std_error low high lam df"
 
 

@@ -50,3 +50,33 @@ test_that("labels, numbers, weights and errors are those of Python", {
   expect_error(replicate_weights(speeches, gold, target = "texts"), "one outcome")
   expect_refused(replicate_weights(speeches, gold, n = 1))
 })
+
+test_that("columns mean in a formula what they mean to lm()", {
+  local_real()
+  gold <- coded_sample()
+  # haven's is.na() is TRUE for values that SPSS declares to be missing.
+  registerS3method("is.na", "nine_is_missing", \(x) unclass(x) == 9, baseenv())
+  data <- transform(speeches, party = factor(rep(c("A", "B", "C"), 200)))
+  contrasts(data$party) <- contr.sum(3)
+  data$answer <- structure(rep(c(1, 2, 9, 2, 1), 120), class = "nine_is_missing")
+  # Columns that a call does not name need no message on value labels.
+  sex <- structure(rep(c("m", "w"), 300), labels = c(man = "m", woman = "w"))
+  data$sex <- structure(sex, class = c("haven_labelled", "character"))
+  outcome <- corrected(data, gold, "yes")
+  for (right in c("party + answer", "C(party, \"contr.helmert\")")) {
+    of <- \(left) as.formula(paste(left, "~", right))
+    left <- of("label == \"yes\"")
+    expect_message(fit <- estimate(data, gold, left, methods = "dsl"), NA)
+    expect_equal(coef(fit), coef(lm(of("corrected"), outcome)), tolerance = 1e-6)
+  }
+})
+
+test_that("replicates for these texts belong to the predictions of corrected()", {
+  local_real()
+  gold <- coded_sample()
+  data <- transform(speeches, p_yes = ifelse(label == "yes", 0.7, 0.4))
+  data <- suppressWarnings(recalibrate(transform(data, p_no = 1 - p_yes), gold))
+  weights <- \(...) replicate_weights(data, gold, "yes", target = "texts", n = 3, ...)
+  expect_identical(weights(), weights(predictions = "probs"))
+  expect_false(identical(weights(), weights(predictions = "labels")))
+})
