@@ -29,6 +29,11 @@ if TYPE_CHECKING:
     from llamaherd.engine.core.arrays import Floats, Ints
 
 
+# Condition numbers of covariates: above the first the normal equations lose digits; from
+# the second on covariates count as dependent, as in lm() of R
+_FAR, _DEPENDENT = 1e3, 1e7
+
+
 @dataclass(frozen=True, kw_only=True, eq=False)
 class FitSettings:
     """Settings shared by all estimates of a call."""
@@ -209,7 +214,7 @@ class Fits:
             values = ways @ estimated.theta
             low, high, errors = spread.limits(values, settings.level)
             covariance[np.ix_(fitted, fitted)] = _widen_covariance(
-                estimated.covariance, errors[:m]
+                ways[:m] @ estimated.covariance @ ways[:m].T, errors[:m]
             )
             needed[fitted] = required[:m]
             places = zip(quantities.at, quantities.limits, strict=True)
@@ -313,9 +318,10 @@ def fit_regression(kind: Kind, matrices: Matrices, settings: FitSettings) -> Fit
     if not matrices.has_label_right:
         values = [*matrices.y_hat, *matrices.y]
         ends = (float(min(values)), float(max(values)))
-    quantities = Quantities.of_terms(terms)
+    fitted, ways = _well_conditioned(problem)
+    quantities = replace(Quantities.of_terms(terms), ways=ways)
     needed: dict[str, Floats] = {
-        method: fits.add(outcome, method, problem, quantities, settings, ends)
+        method: fits.add(outcome, method, fitted, quantities, settings, ends)
         for method in methods
     }
     if kind == "ols" and not all(np.isnan(row.estimate) for row in fits.rows):
@@ -325,6 +331,22 @@ def fit_regression(kind: Kind, matrices: Matrices, settings: FitSettings) -> Fit
             outcome, terms, n_codes, needed, of="coefficients"
         )
     return fits.checked()
+
+
+def _well_conditioned(problem: Problem) -> tuple[Problem, Floats]:
+    """Return the regression on orthogonal covariates, if its own are nearly dependent.
+
+    Times are an example: their seconds since 1970 are nearly the same number. The second
+    result, float64[p, p], has for each coefficient its weights of those on the result.
+    """
+    n, p = problem.x_hat.shape
+    rows = np.concatenate([problem.x_hat, problem.x])
+    scales = np.sqrt((rows**2).sum(axis=0))
+    axes, triangle = np.linalg.qr(rows / np.where(scales > 0, scales, 1.0))
+    if not _FAR < np.linalg.cond(triangle) < _DEPENDENT:
+        return problem, np.eye(p)
+    ways = np.linalg.inv(triangle) / scales[:, None]
+    return replace(problem, x_hat=axes[:n], x=axes[n:]), np.asarray(ways)
 
 
 def _notes_of(outcome: str, problem: Problem, settings: FitSettings) -> list[str]:

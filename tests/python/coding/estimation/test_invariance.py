@@ -195,7 +195,8 @@ def test_a_slope_has_the_unit_of_its_covariate(model: Any) -> None:
     options = {"formula": "(label == 'a') ~ x + g", "model": model}
     methods = ["dsl", "gold", "naive"]
     found = rows_of(data, methods=methods, **options)
-    for add, times in ((3.0, 5.0), (0.0, 1e-5), (-40.0, 1.0)):
+    seconds_since_1970 = (1.77e9, 3600.0)
+    for add, times in ((3.0, 5.0), (0.0, 1e-5), (-40.0, 1.0), seconds_since_1970):
         moved = data.assign(x=data["x"] * times + add)
         for key, values in rows_of(moved, methods=methods, **options).items():
             if key[1] == "x":
