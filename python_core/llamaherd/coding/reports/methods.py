@@ -378,11 +378,11 @@ def _estimate_sentences(
                 if not fields["formula"]
                 for row in fields["rows"]
             },
-            "formulas": {
-                fields["formula"]: fields["model"]
+            "formulas": dict.fromkeys(
+                (fields["formula"], fields["model"])
                 for fields in estimates
                 if fields["formula"]
-            },
+            ),
             "all_numbers": all(are_numbers),
             "some_numbers": any(are_numbers),
         },

@@ -126,6 +126,10 @@ def test_the_paragraph_names_all_and_says_each_method_once(
         "means, prediction-powered inference (PPI++) (Angelopoulos et al. 2023)"
     )
     assert correction in told[1]
+    assert "from people's codes alone, with 80% confidence intervals." in told[2]
+    models = [replace(fits["regression"], model=model) for model in ("ols", "logit")]
+    both = lh.methods_text(coded, estimates=models).text
+    assert "(least squares) and the regression age ~ label (logistic)" in both
     assert found.text.count("corrected") == 1
     assert found.text.count("The intervals treat these texts as a sample") == 1
     two = lh.methods_text(coded, estimates=[fits["shares"], fits["by party"]]).text
