@@ -113,8 +113,8 @@ def made_ways(
         return [certain(lh.generate_parallel(context, prompts, choices=LABELS).texts)]
 
     def scored() -> list[np.ndarray]:
-        found = lh.classify_parallel(context, prompts, LABELS)
-        return [found.probs, found.calibrated(lh.calibrate_batch(found)).probs]
+        scores = lh.classify_parallel(context, prompts, LABELS)
+        return [scores.probs, scores.calibrated(lh.calibrate_batch(scores)).probs]
 
     def written(fields: dict[str, object]) -> list[np.ndarray]:
         return [certain(json_labels(context, texts, shots, fields))]

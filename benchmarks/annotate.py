@@ -75,11 +75,11 @@ def main() -> None:
                         call(context)
                         times[way].append(time.monotonic() - start)
                     print(path.stem, way, f"{times[way][-1]:.1f}", flush=True)
-        own = times["`annotate`"]
-        for way, each in times.items():
-            ratio = statistics.median(a / b for a, b in zip(each, own, strict=True))
+        base_s = times["`annotate`"]
+        for way, runs in times.items():
+            ratio = statistics.median(a / b for a, b in zip(runs, base_s, strict=True))
             lines.append(
-                f"| {path.stem} | {way} | {statistics.median(each):.1f} | {ratio:.2f} |"
+                f"| {path.stem} | {way} | {statistics.median(runs):.1f} | {ratio:.2f} |"
             )
     marked.write(PAGE, {"annotate": "\n".join(lines)})
 

@@ -49,10 +49,10 @@ def measure(
     command += ["--quick"] if options.quick else []
     done = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)
     record = json.loads(done.stdout)
-    found = {"seconds": float(sum(record["seconds"]))}
+    figures = {"seconds": float(sum(record["seconds"]))}
     if "convert_s" in record:
-        found["convert_s"] = float(record["convert_s"])
-    return found
+        figures["convert_s"] = float(record["convert_s"])
+    return figures
 
 
 def compare(options: argparse.Namespace) -> list[str]:
@@ -68,17 +68,17 @@ def compare(options: argparse.Namespace) -> list[str]:
             turns = list(folders) if i % 2 == 0 else list(reversed(folders))
             for engine, workload in runs:
                 for key in turns:
-                    found = measure(folders[key], engine, workload, options)
+                    figures = measure(folders[key], engine, workload, options)
                     for name, (*run, figure) in WORK.items():
                         if tuple(run) == (engine, workload):
-                            times[name][key].append(found[figure])
-            for name, each in times.items():
-                print(i + 1, name, *(f"{t[-1]:.3f}" for t in each.values()), flush=True)
+                            times[name][key].append(figures[figure])
+            for name, by_key in times.items():
+                print(i + 1, name, *(f"{t[-1]:.3f}" for t in by_key.values()), flush=True)
     print(record)
     lines = list(HEAD)
-    for name, each in times.items():
-        ratios = [b / a for a, b in zip(each["before"], each["now"], strict=True)]
-        cells = [f"{statistics.median(each[key]):.2f}" for key in folders]
+    for name, by_key in times.items():
+        ratios = [b / a for a, b in zip(by_key["before"], by_key["now"], strict=True)]
+        cells = [f"{statistics.median(by_key[key]):.2f}" for key in folders]
         cells += [f"{f(ratios):.3f}" for f in (statistics.median, min, max)]
         lines.append(f"| {name} | {' | '.join(cells)} |")
     return lines

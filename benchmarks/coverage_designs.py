@@ -34,7 +34,7 @@ class Design:
     # Share of texts with the code *yes*, in group A and in group B.
     share: tuple[float, float] = (0.35, 0.55)
     # Share of them that get the label *yes* from the model, by group.
-    found: tuple[float, float] = (0.9, 0.6)
+    recall: tuple[float, float] = (0.9, 0.6)
     # The same share among texts with the code *no*.
     alarms: tuple[float, float] = (0.2, 0.1)
     slope: float = 0.5  # effect of the covariate x on the log odds of *yes*
@@ -88,7 +88,7 @@ def texts_of(design: Design, rng: Rng) -> Texts:
     code = (rng.random(n) < 1 / (1 + np.exp(-odds)) + shift).astype(int)
     prob = vectors = None
     if design.signal is None:
-        yes = np.where(code == 1, np.array(design.found)[of_group], 0)
+        yes = np.where(code == 1, np.array(design.recall)[of_group], 0)
         yes = np.where(code == 0, np.array(design.alarms)[of_group], yes) + shift / 2
         label = (rng.random(n) < yes).astype(int)
     else:
@@ -238,13 +238,13 @@ def draw_design(design: Design, rng: Rng) -> dict[str, Hit]:
             if design.what == "recall":
                 checked = lh.validate(frame, gold, label="label")
                 scores = {row.label: row for row in checked.accuracy.per_label}
-                found = {"recall": scores["yes"].recall}
+                estimates = {"recall": scores["yes"].recall}
                 caught.extend(checked.warnings)
             else:
-                found = intervals(design, frame, gold)
+                estimates = intervals(design, frame, gold)
         except ValueError:  # no solution, which the error explains
             return {"warned of": Hit(1.0)}
-    hits = {name: hit(row, truth) for name, row in found.items()}
+    hits = {name: hit(row, truth) for name, row in estimates.items()}
     return {**hits, "warned of": Hit(float(bool(caught)))}
 
 
@@ -271,10 +271,10 @@ def draw_probs(design: Design, rng: Rng) -> dict[str, Hit]:
         ways["recalibrated"] = (better, "probs")
     hits: dict[str, Hit] = {}
     for way, (data, predictions) in ways.items():
-        found = intervals(design, data, gold, predictions=predictions)
+        estimates = intervals(design, data, gold, predictions=predictions)
         if way == "labels":
-            hits["codes alone"] = hit(found["gold"], truth)
-        hits[f"{way}, DSL"] = hit(found["dsl"], truth)
+            hits["codes alone"] = hit(estimates["gold"], truth)
+        hits[f"{way}, DSL"] = hit(estimates["dsl"], truth)
     hits["right: before"] = Hit((texts.label == texts.code).mean())
     if better is not None:
         right = [
@@ -298,12 +298,12 @@ def by_steps(texts: Texts, rng: Rng) -> None:
     sample = np.sort(rng.choice(n, 300, replace=False))
     rest = np.setdiff1d(np.arange(n), sample)
     head = text_head(texts.vectors[sample], both[sample], rng)
-    made = both.copy()
-    made[rest] = head.probs(texts.vectors[rest])
-    unsure = rest[least_sure(made[rest], len(rest) // 10)]
-    made[unsure] = both[unsure]
-    texts.prob = made[:, 1]
-    texts.label = made.argmax(axis=1)
+    probs = both.copy()
+    probs[rest] = head.probs(texts.vectors[rest])
+    unsure = rest[least_sure(probs[rest], len(rest) // 10)]
+    probs[unsure] = both[unsure]
+    texts.prob = probs[:, 1]
+    texts.label = probs.argmax(axis=1)
 
 
 def cases_of(section: str) -> dict[str, Design]:

@@ -28,7 +28,7 @@ from llamaherd.coding.statistics.sampling import label_check
 from studies import Hit, Study, hit
 
 ALL = ("naive", *METHODS)
-BY_GROUP = Design(share=(0.25, 0.55), found=(0.9, 0.55), alarms=(0.15, 0.05), slope=0.0)
+BY_GROUP = Design(share=(0.25, 0.55), recall=(0.9, 0.55), alarms=(0.15, 0.05), slope=0.0)
 ERRORS = "by errors found"
 
 

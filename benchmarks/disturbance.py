@@ -39,5 +39,5 @@ def _others_s() -> float | None:
         int, _STAT.read_text(encoding="ascii").split(maxsplit=9)[1:9]
     )
     busy = user + nice + system + irq + softirq + steal
-    own = sum(os.times()[:4])  # this process and its children that have ended
-    return busy / os.sysconf("SC_CLK_TCK") - own
+    ours = sum(os.times()[:4])  # this process and its children that have ended
+    return busy / os.sysconf("SC_CLK_TCK") - ours

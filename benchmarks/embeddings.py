@@ -73,9 +73,9 @@ def main() -> None:
         "create_embedding, flash_attn=True": theirs(path, texts, flash_attn=True),
     }
     vectors = {name: run() for name, run in ways.items()}  # this call is also the warm-up
-    for name, found in vectors.items():
-        found = found / np.linalg.norm(found, axis=1, keepdims=True)  # noqa: PLW2901
-        least = (found * vectors["llamaherd"]).sum(axis=1, dtype=np.float64).min()
+    for name, rows in vectors.items():
+        rows = rows / np.linalg.norm(rows, axis=1, keepdims=True)  # noqa: PLW2901
+        least = (rows * vectors["llamaherd"]).sum(axis=1, dtype=np.float64).min()
         print(f"{name}: least cosine with llamaherd's {at_least(least, 6)}")
     seconds: dict[str, list[float]] = {name: [] for name in ways}
     for _ in range(n_rounds):
@@ -90,13 +90,13 @@ def main() -> None:
     )
     print("| | median s | least | greatest | times llamaherd's | texts/s |")
     print("| --- | ---: | ---: | ---: | ---: | ---: |")
-    own = median(seconds["llamaherd"])
+    base_s = median(seconds["llamaherd"])
     for name, taken in seconds.items():
         middle = median(taken)
         least, greatest = at_least(min(taken), 2), at_most(max(taken), 2)
         print(
             f"| {name} | {middle:.2f} | {least} | {greatest} "
-            f"| {middle / own:.2f} | {len(texts) / middle:.0f} |"
+            f"| {middle / base_s:.2f} | {len(texts) / middle:.0f} |"
         )
 
 

@@ -45,14 +45,14 @@ def rows_of(model: Path) -> Iterator[str]:
         for chat in (False, True) if has_template else (False,):
             tried = {"0": book}
             tried |= {str(k): lh.choose_examples(gold, k, book) for k in NUMBERS}
-            found = lh.compare_codebooks(data, tried, gold, context, chat=chat)
+            comparison = lh.compare_codebooks(data, tried, gold, context, chat=chat)
             for i, k in enumerate(NUMBERS, start=1):
-                pairs = {(each.first, each.second): each for each in found.differences}
+                pairs = {(one.first, one.second): one for one in comparison.differences}
                 change = pairs[0, i].turned()
-                without, own = (found.candidates[at].value.value for at in (0, i))
+                without, with_k = (comparison.candidates[at].value.value for at in (0, i))
                 yield (
                     f"| {model.stem} | {'chat' if chat else 'plain'} | {k} "
-                    f"| {decimals(without)} | {decimals(own)} "
+                    f"| {decimals(without)} | {decimals(with_k)} "
                     f"| {decimals(change.value, sign='+')} "
                     f"{limits(change.low, change.high)} |"
                 )

@@ -66,13 +66,13 @@ def prompts(n: int, low: int, high: int, *, seed: int = 1, head: str = "") -> li
     return [f"{head}{text} {i}:" for i, text in enumerate(texts)]
 
 
-def seconds(context: lh.Context, asked: list[Any], **settings: object) -> float:
+def seconds(context: lh.Context, batch: list[Any], **settings: object) -> float:
     """Return the shorter duration of two calls, after a call that sizes the context."""
-    lh.generate_parallel(context, asked, max_tokens=2, ignore_eos=True)
+    lh.generate_parallel(context, batch, max_tokens=2, ignore_eos=True)
     times = []
     for _ in range(2):
         start = time.perf_counter()
-        lh.generate_parallel(context, asked, ignore_eos=True, **settings)
+        lh.generate_parallel(context, batch, ignore_eos=True, **settings)
         times.append(time.perf_counter() - start)
     return min(times)
 
@@ -82,55 +82,55 @@ def loop_seconds(path: str) -> float:
     llama = llama_cpp.Llama(
         path, n_gpu_layers=-1, n_ctx=1024, flash_attn=True, verbose=False
     )
-    asked = prompts(24, 30, 60)
-    llama(asked[0], max_tokens=4)
+    batch = prompts(24, 30, 60)
+    llama(batch[0], max_tokens=4)
     start = time.perf_counter()
-    for prompt in asked:
+    for prompt in batch:
         llama(prompt, max_tokens=64, temperature=0, logit_bias={0: -1e9, 2: -1e9})
     llama.close()
-    return (time.perf_counter() - start) / len(asked)
+    return (time.perf_counter() - start) / len(batch)
 
 
 def throughput(model: lh.Model) -> dict[str, float]:
     """Return tokens per second by the number of prompts at once."""
-    found = {}
+    rates = {}
     for n in AT_ONCE:
-        asked = prompts(n if n < 64 else 240, 30, 60)
+        batch = prompts(n if n < 64 else 240, 30, 60)
         with lh.Context(model, n_seq_max=n) as context:
-            found[str(n)] = len(asked) * 64 / seconds(context, asked, max_tokens=64)
+            rates[str(n)] = len(batch) * 64 / seconds(context, batch, max_tokens=64)
     for name, settings in (
         ("deterministic", {"deterministic": True}),
         ("cache in host memory", {"offload_kqv": False}),
     ):
-        asked = prompts(40, 30, 60)
+        batch = prompts(40, 30, 60)
         with lh.Context(model, n_seq_max=40, **settings) as context:
-            found[name] = len(asked) * 64 / seconds(context, asked, max_tokens=64)
-    return found
+            rates[name] = len(batch) * 64 / seconds(context, batch, max_tokens=64)
+    return rates
 
 
 def step_times(model: lh.Model) -> dict[str, float]:
     """Return the milliseconds of a step by its number of rows."""
-    found = {}
+    times_ms = {}
     for n in ROWS:
-        asked = [[5 + (i * 7 + j) % 3000 for j in range(8)] for i in range(n)]
+        batch = [[5 + (i * 7 + j) % 3000 for j in range(8)] for i in range(n)]
         with lh.Context(model, n_seq_max=n, kv_layout="per_sequence") as context:
-            found[str(n)] = seconds(context, asked, max_tokens=48) / 48 * 1000
-    return found
+            times_ms[str(n)] = seconds(context, batch, max_tokens=48) / 48 * 1000
+    return times_ms
 
 
-def same(model: lh.Model, **settings: object) -> list[float]:
+def equal_shares(model: lh.Model, **settings: object) -> list[float]:
     """Compare prompts run alone with the same prompts run together; return two shares.
 
     The two values are the share of equal texts, and the share of answers with equal bits.
     """
-    asked = [*prompts(24, 20, 60), *prompts(12, 60, 80, seed=3, head=_RULES)]
+    batch = [*prompts(24, 20, 60), *prompts(12, 60, 80, seed=3, head=_RULES)]
     more = {"max_tokens": 12, "ignore_eos": True, "logprobs": 0}
     alone = []
-    for prompt in asked:  # each in a new context, so that it starts from nothing
+    for prompt in batch:  # each in a new context, so that it starts from nothing
         with lh.Context(model, n_seq_max=1, **settings) as context:
             alone.append(lh.generate(context, prompt, **more))
     with lh.Context(model, n_seq_max=40, **settings) as context:
-        together = list(lh.generate_parallel(context, asked, **more))
+        together = list(lh.generate_parallel(context, batch, **more))
     return _equal_shares(alone, together)
 
 
@@ -139,13 +139,13 @@ def again(model: lh.Model, n_seq_max: int) -> list[float]:
 
     With `n_seq_max=1`, the second call has the prompts in the opposite order.
     """
-    asked = [*prompts(24, 20, 60), *prompts(12, 60, 80, seed=3, head=_RULES)]
+    batch = [*prompts(24, 20, 60), *prompts(12, 60, 80, seed=3, head=_RULES)]
     more = {"max_tokens": 12, "ignore_eos": True, "logprobs": 0}
     step = -1 if n_seq_max == 1 else 1
     with lh.Context(model, n_seq_max=n_seq_max) as context:
-        first = list(lh.generate_parallel(context, asked, **more))
+        first = list(lh.generate_parallel(context, batch, **more))
     with lh.Context(model, n_seq_max=n_seq_max) as context:
-        second = list(lh.generate_parallel(context, asked[::step], **more))[::step]
+        second = list(lh.generate_parallel(context, batch[::step], **more))[::step]
     return _equal_shares(first, second)
 
 
@@ -158,22 +158,22 @@ def _equal_shares(first: list[lh.Result], second: list[lh.Result]) -> list[float
 
 def run(path: str, output: Path) -> None:
     """Measure everything with a model, and write the result."""
-    found: dict[str, Any] = {"device": shim.gpus()[0].description}
-    found["loop"] = loop_seconds(path)
+    results: dict[str, Any] = {"device": shim.gpus()[0].description}
+    results["loop"] = loop_seconds(path)
     with lh.Model(path, n_gpu_layers=-1) as model:
-        found["throughput"] = throughput(model)
-        found["same"] = {"Q4_0": same(model)}
-        found["same"]["Q4_0, deterministic"] = same(model, deterministic=True)
-        found["same"]["Q4_0, the same call again"] = again(model, 40)
-        found["same"]["Q4_0, `n_seq_max=1`, in another order"] = again(model, 1)
+        results["throughput"] = throughput(model)
+        results["same"] = {"Q4_0": equal_shares(model)}
+        results["same"]["Q4_0, deterministic"] = equal_shares(model, deterministic=True)
+        results["same"]["Q4_0, the same call again"] = again(model, 40)
+        results["same"]["Q4_0, `n_seq_max=1`, in another order"] = again(model, 1)
     with lh.Model(path) as model:
         key = "Q4_0, deterministic, no layers on the GPU"
-        found["same"][key] = same(model, deterministic=True)
+        results["same"][key] = equal_shares(model, deterministic=True)
     with tempfile.TemporaryDirectory() as folder:
         path = random_model.write("1b", f"{folder}/random.gguf")
         with lh.Model(path, n_gpu_layers=-1) as model:
-            found["steps"] = step_times(model)
-    output.write_text(json.dumps(found, indent=1) + "\n")
+            results["steps"] = step_times(model)
+    output.write_text(json.dumps(results, indent=1) + "\n")
 
 
 def own_seconds(model: lh.Model, load: Workload, warm_up: Workload) -> float:
@@ -188,19 +188,19 @@ def server_seconds(
     path: str, load: Workload, warm_up: Workload, longest: int
 ) -> dict[str, float]:
     """Return the durations of a workload in llama-server, by the number of slots."""
-    found = {}
+    durations = {}
     for n_slots in SLOTS:
         result = peers.run_server(
             load, path, N_THREADS, longest, n_slots, n_gpu_layers=999, warm_up=warm_up
         )
-        found[str(n_slots)] = result["seconds"][0]
-    return found
+        durations[str(n_slots)] = result["seconds"][0]
+    return durations
 
 
 def peers_of(path: str, names: tuple[str, ...], *, loop: bool) -> dict[str, Any]:
     """Return seconds by workload and program; the runs of llamaherd are medians."""
     loads, warm_ups = make_workloads(), make_workloads(quick=True)
-    found: dict[str, Any] = {}
+    by_workload: dict[str, Any] = {}
     for name in names:
         load, warm_up = loads[name], warm_ups[name]
         with lh.Model(path, n_gpu_layers=-1) as model:
@@ -210,7 +210,7 @@ def peers_of(path: str, names: tuple[str, ...], *, loop: bool) -> dict[str, Any]
             )
             runs = [own_seconds(model, load, warm_up) for _ in range(N_RUNS)]
         servers = server_seconds(path, load, warm_up, longest)
-        found[name] = {
+        by_workload[name] = {
             "n_tokens": sum(load.max_tokens),
             "llamaherd": median(runs),
             "llama-server": min(servers.values()),
@@ -221,32 +221,32 @@ def peers_of(path: str, names: tuple[str, ...], *, loop: bool) -> dict[str, Any]
                 else {}
             ),
         }
-        print(name, json.dumps(found[name]), runs, servers, flush=True)
-    return found
+        print(name, json.dumps(by_workload[name]), runs, servers, flush=True)
+    return by_workload
 
 
 def run_peers(smollm2: str, output: Path) -> None:
     """Measure both models, and write the result."""
-    found = {"SmolLM2-135M Q4_0": peers_of(smollm2, SMALL, loop=True)}
+    results = {"SmolLM2-135M Q4_0": peers_of(smollm2, SMALL, loop=True)}
     with tempfile.TemporaryDirectory() as folder:
         path = random_model.write("7b", f"{folder}/random.gguf")
-        found["random, 7 billion, Q8_0"] = peers_of(path, LARGE, loop=False)
-    output.write_text(json.dumps(found, indent=1) + "\n")
+        results["random, 7 billion, Q8_0"] = peers_of(path, LARGE, loop=False)
+    output.write_text(json.dumps(results, indent=1) + "\n")
 
 
 def report() -> None:
     """Write the tables of docs/gpu.md."""
-    found = json.loads(RESULT.read_text())
-    loop = 64 / found["loop"]
+    results = json.loads(RESULT.read_text())
+    loop = 64 / results["loop"]
     lines = ["| prompts at once | tokens/s | the loop |", "| --- | ---: | ---: |"]
-    for name, rate in found["throughput"].items():
+    for name, rate in results["throughput"].items():
         title = name if name.isdigit() else f"40, {name}"
         lines.append(f"| {title} | {rate:.0f} | {rate / loop:.1f} x |")
     steps = ["| rows of a step | ms | tokens/s |", "| ---: | ---: | ---: |"]
-    for n, ms in found["steps"].items():
+    for n, ms in results["steps"].items():
         steps.append(f"| {n} | {ms:.2f} | {int(n) / ms * 1000:.0f} |")
     equal = ["| model | same texts | same bits |", "| --- | ---: | ---: |"]
-    for name, (texts, bits) in found["same"].items():
+    for name, (texts, bits) in results["same"].items():
         equal.append(f"| {name} | {texts:.0%} | {bits:.0%} |")
     parts = {"throughput": lines, "steps": steps, "same": equal, "peers": _peer_rows()}
     marked.write(PAGE, {name: "\n".join(part) for name, part in parts.items()})
@@ -259,13 +259,13 @@ def _peer_rows() -> list[str]:
         "| --- | --- | ---: | ---: | ---: |",
     ]
     for model, workloads in json.loads(PEERS.read_text()).items():
-        for name, found in workloads.items():
-            own = found["llamaherd"]
+        for name, times in workloads.items():
+            own_s = times["llamaherd"]
             ratios = [
-                f"{found[peer] / own:.1f}" if peer in found else ""
+                f"{times[peer] / own_s:.1f}" if peer in times else ""
                 for peer in ("llama-server", "loop")
             ]
-            rows.append(f"| {model} | {name} | {own:.2f} | {' | '.join(ratios)} |")
+            rows.append(f"| {model} | {name} | {own_s:.2f} | {' | '.join(ratios)} |")
     return rows
 
 

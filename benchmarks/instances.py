@@ -23,8 +23,8 @@ def ways_to_write(schema: _Json, data: _Json) -> list[str]:
     """
     ordered = in_order(schema, schema, data)
     texts = [
-        json.dumps(each, ensure_ascii=False, separators=(",", ":"))
-        for each in (data, ordered, _whole(ordered))
+        json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+        for value in (data, ordered, _whole(ordered))
     ]
     return list(dict.fromkeys(texts))
 
@@ -37,7 +37,7 @@ def in_order(schema: _Json, root: _Json, data: _Json) -> _Json:
     """
     parts = _parts(schema, root, data)
     if isinstance(data, list):
-        return [_inner(_of_item(parts, i), root, each) for i, each in enumerate(data)]
+        return [_inner(_of_item(parts, i), root, item) for i, item in enumerate(data)]
     if not isinstance(data, dict):
         return data
     names = [name for part in parts for name in part.get("properties") or {}]
@@ -54,28 +54,28 @@ def _inner(schemas: list[_Json], root: _Json, data: _Json) -> _Json:
 
 
 def _of_item(parts: list[_Json], i: int) -> list[_Json]:
-    found = []
+    schemas = []
     for part in parts:
         items, first = part.get("items"), part.get("prefixItems")
         if isinstance(items, list):
             first, items = items, part.get("additionalItems")
         is_first = isinstance(first, list) and i < len(first)
-        found.append(first[i] if is_first else items)
-    return [each for each in found if isinstance(each, dict)]
+        schemas.append(first[i] if is_first else items)
+    return [schema for schema in schemas if isinstance(schema, dict)]
 
 
 def _of_property(parts: list[_Json], key: str) -> list[_Json]:
-    found = []
+    schemas = []
     for part in parts:
-        own = [(part.get("properties") or {}).get(key)]
-        own += [
-            each
-            for pattern, each in (part.get("patternProperties") or {}).items()
+        matching = [(part.get("properties") or {}).get(key)]
+        matching += [
+            schema
+            for pattern, schema in (part.get("patternProperties") or {}).items()
             if _matches(pattern, key)
         ]
-        own = [each for each in own if each is not None]
-        found += own or [part.get("additionalProperties")]
-    return [each for each in found if isinstance(each, dict)]
+        matching = [schema for schema in matching if schema is not None]
+        schemas += matching or [part.get("additionalProperties")]
+    return [schema for schema in schemas if isinstance(schema, dict)]
 
 
 def _matches(pattern: str, key: str) -> bool:
@@ -97,9 +97,9 @@ def _parts(schema: _Json, root: _Json, data: _Json, depth: int = 0) -> list[_Jso
         elif key == "allOf" and isinstance(value, list):
             inner = value
         elif key in ("anyOf", "oneOf") and isinstance(value, list):
-            inner = [each for each in value if _fits(each, root, data)][:1]
-        for each in inner:
-            parts += _parts(each, root, data, depth + 1)
+            inner = [part for part in value if _fits(part, root, data)][:1]
+        for part in inner:
+            parts += _parts(part, root, data, depth + 1)
     return parts
 
 
@@ -129,7 +129,7 @@ def _whole(data: _Json) -> _Json:
     if isinstance(data, float) and data.is_integer():
         return int(data)
     if isinstance(data, list):
-        return [_whole(each) for each in data]
+        return [_whole(value) for value in data]
     if isinstance(data, dict):
-        return {key: _whole(each) for key, each in data.items()}
+        return {key: _whole(value) for key, value in data.items()}
     return data

@@ -192,18 +192,18 @@ def r_session(path: str, n_threads: int) -> Iterator[Callable[..., object]]:
         stdout=subprocess.PIPE,
         text=True,
     ) as process:
-        ask, answers = process.stdin, process.stdout
-        if ask is None or answers is None or answers.readline() != "ready\n":
+        requests, answers = process.stdin, process.stdout
+        if requests is None or answers is None or answers.readline() != "ready\n":
             raise peers.PeerError("loops.R did not start")
 
         def call(**fields: object) -> None:
-            ask.write(f"{json.dumps(fields)}\n")
-            ask.flush()
+            requests.write(f"{json.dumps(fields)}\n")
+            requests.flush()
             if not answers.readline():
                 raise peers.PeerError("loops.R has ended")
 
         yield call
-        ask.close()
+        requests.close()
 
 
 def r_cases(
@@ -225,18 +225,18 @@ def r_cases(
     }
 
 
-def http_cases(own: int, peer: int, texts: Texts) -> dict[str, tuple[Step, Step]]:
+def http_cases(herd_port: int, peer: int, texts: Texts) -> dict[str, tuple[Step, Step]]:
     """Return for each loop a request to `llamaherd serve` and one to llama-server."""
 
     def client(port: int) -> Ask:
         http = HTTPConnection("127.0.0.1", port, timeout=600)
-        asked = perf_counter()
+        last_s = perf_counter()
 
-        def ask(path: str, body: dict[str, object]) -> dict[str, Any]:
-            nonlocal asked
-            if perf_counter() - asked > 2:
+        def post(path: str, body: dict[str, object]) -> dict[str, Any]:
+            nonlocal last_s
+            if perf_counter() - last_s > 2:
                 http.close()  # llama-server ends connections idle for five seconds
-            asked = perf_counter()
+            last_s = perf_counter()
             headers = {"Content-Type": "application/json"}
             http.request("POST", path, json.dumps(body), headers)
             response = http.getresponse()
@@ -245,26 +245,26 @@ def http_cases(own: int, peer: int, texts: Texts) -> dict[str, tuple[Step, Step]
                 raise peers.PeerError(str(answer)[:500])
             return answer
 
-        return ask
+        return post
 
-    ours, theirs = client(own), client(peer)
+    ours, theirs = client(herd_port), client(peer)
 
     def complete(n_instruction: int, n: int) -> tuple[Step, Step]:
-        def step(ask: Ask) -> Step:
+        def step(post: Ask) -> Step:
             fixed = {"max_tokens": n, "temperature": 0}
-            return lambda k: ask(
+            return lambda k: post(
                 "/v1/completions", {"prompt": texts.text(n_instruction, k), **fixed}
             )
 
         return step(ours), step(theirs)
 
-    def chat(ask: Ask) -> Step:
+    def chat(post: Ask) -> Step:
         talk = [{"role": "system", "content": texts.text(60, 0)}]
 
         def turn(k: int) -> None:
             talk.append({"role": "user", "content": texts.text(25, k)})
             body = {"messages": talk, "max_tokens": 24, "temperature": 0}
-            answer = ask("/v1/chat/completions", body)
+            answer = post("/v1/chat/completions", body)
             talk.append(answer["choices"][0]["message"])
 
         return turn
@@ -292,10 +292,10 @@ def http_rows(texts: Texts, options: argparse.Namespace, n_threads: int) -> list
     """Return the rows of loops over HTTP."""
     settings = ["-np", "1", "-c", str(N_CTX)]
     with (
-        llamaherd_server(options.model, n_threads, 4) as (own, _),
+        llamaherd_server(options.model, n_threads, 4) as (herd_port, _),
         peers.llama_server(options.model, n_threads, settings) as (peer, _),
     ):
-        return measured(http_cases(own, peer, texts), options)
+        return measured(http_cases(herd_port, peer, texts), options)
 
 
 def rows(options: argparse.Namespace, settings: dict[str, Any]) -> list[str]:

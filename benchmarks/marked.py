@@ -21,10 +21,10 @@ def replaced(page: str, mark: str, part: str) -> str:
     start = re.escape(f"<!-- {mark} -->\n")
     pattern = re.compile(f"({start})(?:(?!<!-- ).)*?({_END})", re.DOTALL)
     text = f"{part.rstrip()}\n"
-    made, n = pattern.subn(lambda match: f"{match[1]}{text}{match[2]}", page)
+    new_page, n = pattern.subn(lambda match: f"{match[1]}{text}{match[2]}", page)
     if n != 1:
         raise ValueError(f"the page must have the mark once, not {n} times: {mark}")
-    return made
+    return new_page
 
 
 def write(page: Path, parts: Mapping[str, str]) -> None:

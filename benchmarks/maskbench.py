@@ -38,12 +38,12 @@ def read(path: Path) -> list[dict[str, Any]]:
 def judge(model: lh.Model, row: dict[str, Any]) -> dict[str, Any]:
     """Return the results for a schema and its instances."""
     schema = row["schema"]
-    found: dict[str, Any] = {"name": row["name"], "refused": "", "left": [], **_NO_ROW}
+    result: dict[str, Any] = {"name": row["name"], "refused": "", "left": [], **_NO_ROW}
     try:
         shape = shape_of(schema)
     except ValueError as error:
-        return {**found, "refused": str(error)}
-    found["left"] = list(shape.left)
+        return {**result, "refused": str(error)}
+    result["left"] = list(shape.left)
     for test in row["tests"]:
         texts = ways_to_write(schema, test["data"]) if test["valid"] else []
         texts = texts or [
@@ -52,11 +52,11 @@ def judge(model: lh.Model, row: dict[str, Any]) -> dict[str, Any]:
         is_let_through = any(lh.structured.accepts(model, schema, text) for text in texts)
         is_right = _passes(shape, texts[0])
         if test["valid"]:
-            found["valid_refused"] += not (is_let_through and is_right)
+            result["valid_refused"] += not (is_let_through and is_right)
         else:
-            found["invalid_let_through"] += is_let_through
-            found["invalid_accepted"] += is_let_through and is_right
-    return found
+            result["invalid_let_through"] += is_let_through
+            result["invalid_accepted"] += is_let_through and is_right
+    return result
 
 
 def _passes(shape: Shape, text: str) -> bool:
@@ -89,7 +89,7 @@ def summary(rows: list[dict[str, Any]], sample: list[dict[str, Any]]) -> dict[st
     }
 
 
-def table(found: dict[str, Any]) -> str:
+def table(summaries: dict[str, Any]) -> str:
     """Return the table of docs/structured.md, with a column per model."""
     rows = {
         "valid instances accepted": lambda f: (
@@ -108,11 +108,11 @@ def table(found: dict[str, Any]) -> str:
         ),
     }
     lines = [
-        "| | " + " | ".join(name.split("-")[0] for name in found) + " |",
-        "|---|" + "---:|" * len(found),
+        "| | " + " | ".join(name.split("-")[0] for name in summaries) + " |",
+        "|---|" + "---:|" * len(summaries),
     ]
     for title, cell in rows.items():
-        lines.append(f"| {title} | " + " | ".join(map(cell, found.values())) + " |")
+        lines.append(f"| {title} | " + " | ".join(map(cell, summaries.values())) + " |")
     return "\n".join(lines)
 
 
@@ -123,13 +123,13 @@ def main() -> None:
     parser.add_argument("model", nargs="+")
     args = parser.parse_args()
     sample = read(args.sample)
-    found: dict[str, Any] = {}
+    summaries: dict[str, Any] = {}
     for path in args.model:
         with lh.Model(path) as model:
             rows = [judge(model, row) for row in sample]
-        found[Path(path).name] = summary(rows, sample)
-        print(path, json.dumps(found[Path(path).name], indent=1), flush=True)
-    marked.write(PAGE, {"structured: maskbench": table(found)})
+        summaries[Path(path).name] = summary(rows, sample)
+        print(path, json.dumps(summaries[Path(path).name], indent=1), flush=True)
+    marked.write(PAGE, {"structured: maskbench": table(summaries)})
 
 
 if __name__ == "__main__":

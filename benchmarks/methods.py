@@ -34,11 +34,11 @@ def main() -> None:
     anna = [rows[row]["topic"] for row in gold.rows]
     ben = ["Politics" if i % 10 == 9 else code for i, code in enumerate(anna)]
     gold = gold.with_codes(anna, "anna").with_codes(ben, "ben")
-    found = lh.methods_text(coded, lh.validate(coded, gold), lh.estimate(coded, gold))
-    quoted = textwrap.indent(textwrap.fill(found.text.split("\n\n")[0], 140), "> ")
-    rest = [textwrap.fill(each, 140) for each in found.text.split("\n\n")[1:]]
-    lines = [quoted, *(textwrap.indent(each, "> ") for each in rest)]
-    cited = ", ".join(f"`{key}`" for key in found.references)
+    report = lh.methods_text(coded, lh.validate(coded, gold), lh.estimate(coded, gold))
+    quoted = textwrap.indent(textwrap.fill(report.text.split("\n\n")[0], 140), "> ")
+    rest = [textwrap.fill(paragraph, 140) for paragraph in report.text.split("\n\n")[1:]]
+    lines = [quoted, *(textwrap.indent(paragraph, "> ") for paragraph in rest)]
+    cited = ", ".join(f"`{key}`" for key in report.references)
     part = "\n>\n".join(lines)
     marked.write(PAGE, {"methods": f"{part}\n\nIts references are {cited}."})
 

@@ -108,9 +108,9 @@ def run_alone(
 ) -> dict[str, object]:
     """Run `generate` for each prompt in a new context, so that it starts from nothing."""
 
-    def answer(prompt: str, own: lh.SamplingParams) -> str | None:
+    def answer(prompt: str, sampling: lh.SamplingParams) -> str | None:
         with lh.Context(opened, n_threads=n_threads, **settings) as ctx:
-            return lh.generate(ctx, prompt, params=own).text
+            return lh.generate(ctx, prompt, params=sampling).text
 
     with lh.Model(model) as opened:
         params = _params(load)
@@ -188,10 +188,10 @@ def _params(load: Workload, part: slice = slice(None)) -> list[lh.SamplingParams
     ]
 
 
-def _check(generated: list[int], wanted: list[int]) -> None:
+def _check(generated: list[int], expected: list[int]) -> None:
     """Raise an error if a run generated fewer tokens than the workload requires."""
-    if generated != wanted:
-        raise RuntimeError(f"generated {generated} tokens, not {wanted}")
+    if generated != expected:
+        raise RuntimeError(f"generated {generated} tokens, not {expected}")
 
 
 def _resident_bytes() -> int | None:

@@ -42,10 +42,10 @@ def rows_of(path: Path, name: str, model: str) -> list[dict[str, Any]]:
     with_shots = lh.Codebook.from_dict({**book.to_dict(), "examples": shots_of(shots)})
     frame = {key: [row[key] for row in others] for key in ("text", "label")}
     context = lh.Context(lh.Model(model), n_seq_max=16)
-    made = []
+    rows = []
     folder = tempfile.mkdtemp()  # for a journal of answers to reuse
-    for way, given in WAYS.items():
-        settings = dict(given)
+    for way, options in WAYS.items():
+        settings = dict(options)
         codebook = with_shots if settings.pop("shots", False) else book
         texts_only = {"text": frame["text"]}
         journal = f"{folder}/{len(codebook.examples)}.journal"
@@ -55,7 +55,7 @@ def rows_of(path: Path, name: str, model: str) -> list[dict[str, Any]]:
         checked = lh.validate(coded, frame["label"])
         accuracy = checked.accuracy.accuracy
         f1 = checked.accuracy.macro_f1
-        made.append(
+        rows.append(
             {
                 "codebook": name,
                 "model": Path(model).stem,
@@ -66,8 +66,8 @@ def rows_of(path: Path, name: str, model: str) -> list[dict[str, Any]]:
                 "f1": f1.value,
             }
         )
-        print(made[-1], flush=True)
-    return made
+        print(rows[-1], flush=True)
+    return rows
 
 
 def shots_of(shots: list[dict[str, str]]) -> list[dict[str, str]]:
@@ -84,7 +84,7 @@ def line_of(row: dict[str, Any]) -> str:
     )
 
 
-def told(rows: list[dict[str, Any]]) -> str:
+def best_sentence(rows: list[dict[str, Any]]) -> str:
     """Return a sentence on the best model and setting."""
     best = max(rows, key=lambda row: row["accuracy"])
     value = best["accuracy"][0]
@@ -99,19 +99,19 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("models", nargs="+")
     parser.add_argument("--texts", nargs="+", required=True, metavar="NAME=TEXTS.csv")
-    given = parser.parse_args()
+    args = parser.parse_args()
     warnings.simplefilter("ignore")
-    found, rows = {}, []
-    for each in given.texts:
-        name, _, path = each.partition("=")
-        own = [row for m in given.models for row in rows_of(Path(path), name, m)]
-        found[name] = told(own)
-        rows += own
+    sentences, rows = {}, []
+    for argument in args.texts:
+        name, _, path = argument.partition("=")
+        new_rows = [row for m in args.models for row in rows_of(Path(path), name, m)]
+        sentences[name] = best_sentence(new_rows)
+        rows += new_rows
     head = [
         "| codebook | model | way | texts | accuracy | macro F1 | most frequent label |",
         "| --- | --- | --- | ---: | ---: | ---: | ---: |",
     ]
-    STORE.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+    STORE.write_text(json.dumps(sentences, indent=1) + "\n", encoding="utf-8")
     marked.write(PAGE, {"codebooks": "\n".join([*head, *map(line_of, rows)])})
 
 

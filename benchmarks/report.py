@@ -85,7 +85,7 @@ def times(summary: Summary) -> str:
         rows = []
         for name, load in workloads(summary, model):
             engines = load["engines"]
-            own, server = engines["llamaherd"], engines.get("server")
+            herd, server = engines["llamaherd"], engines.get("server")
             setting = f" ({server['setting']})" if server else ""
             rows.append(
                 [
@@ -95,9 +95,9 @@ def times(summary: Summary) -> str:
                     f"{load['n_unique_tokens']:,}",
                     f"{load['n_generated']:,}",
                     number(load, "ideal_s"),
-                    number(own, "seconds"),
-                    number(own, "to_ideal"),
-                    number(own, "tokens_per_s", "{:.0f}"),
+                    number(herd, "seconds"),
+                    number(herd, "to_ideal"),
+                    number(herd, "tokens_per_s", "{:.0f}"),
                     number(engines.get("deterministic"), "to_llamaherd"),
                     number(engines.get("loop"), "to_llamaherd"),
                     number(server, "to_llamaherd") + setting,
@@ -116,17 +116,17 @@ def memory_and_texts(summary: Summary) -> str:
         rows = []
         for name, load in workloads(summary, model):
             engines = load["engines"]
-            own, exact = engines["llamaherd"], engines.get("deterministic")
+            herd, exact = engines["llamaherd"], engines.get("deterministic")
             rows.append(
                 [
                     name,
-                    mebibytes(own, "peak_bytes"),
-                    mebibytes(own, "kv_bytes"),
-                    mebibytes(own, "over_bytes"),
+                    mebibytes(herd, "peak_bytes"),
+                    mebibytes(herd, "kv_bytes"),
+                    mebibytes(herd, "over_bytes"),
                     mebibytes(engines.get("loop"), "peak_bytes"),
                     mebibytes(engines.get("server"), "peak_bytes"),
-                    number(own, "equal_alone", "{:.0%}"),
-                    number(own, "equal_loop", "{:.0%}"),
+                    number(herd, "equal_alone", "{:.0%}"),
+                    number(herd, "equal_loop", "{:.0%}"),
                     number(exact, "equal_alone", "{:.0%}"),
                     number(engines.get("server"), "equal_alone", "{:.0%}"),
                 ]
@@ -203,15 +203,15 @@ def conditions(summary: Summary) -> str:
         )
     if slots := summary.get("server_slots"):
         lines.append(f"- llama-server ran with {', '.join(map(str, slots))} slots.")
-    own = [
+    records = [
         load["engines"]["llamaherd"]
         for model in summary["models"]
         for _, load in workloads(summary, model)
     ]
-    if runs := sorted({row["n_runs"] for row in own}):
+    if runs := sorted({row["n_runs"] for row in records}):
         counts = " or ".join(map(str, runs))
         lines.append(f"- Times are medians of {counts} runs; peers may have fewer runs.")
-    if setups := [row["setup_s"] for row in own if "setup_s" in row]:
+    if setups := [row["setup_s"] for row in records if "setup_s" in row]:
         lines.append(
             "- Before the measured time, llamaherd allocated its KV cache in "
             f"{at_least(min(setups), 2)} to {at_most(max(setups), 2)} s."

@@ -86,16 +86,16 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         model = str(tiny_models.write(Path(folder, "tiny.gguf"), "llama"))
         env = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
-        own = [sys.executable, __file__, "--in-process", model]
-        ways = {"Python": [*own, "--rows", str(options.rows)]}
+        program = [sys.executable, __file__, "--in-process", model]
+        ways = {"Python": [*program, "--rows", str(options.rows)]}
         if shutil.which("Rscript"):
             script = str(HERE / "rows.R")
             ways["R, with Python in it"] = ["Rscript", script, model, str(options.rows)]
         for way, command in ways.items():
-            found = watched(command, env if way == "Python" else dict(os.environ))
-            print(way, found, flush=True)
-            sizes = [f"{found[name] / MB:.0f} MB" for name in ("most", "before")]
-            lines.append(f"| {way} | {' | '.join(sizes)} | {found['first_s']:.1f} s |")
+            figures = watched(command, env if way == "Python" else dict(os.environ))
+            print(way, figures, flush=True)
+            sizes = [f"{figures[name] / MB:.0f} MB" for name in ("most", "before")]
+            lines.append(f"| {way} | {' | '.join(sizes)} | {figures['first_s']:.1f} s |")
     marked.write(PAGE, {"rows": "\n".join(lines)})
 
 

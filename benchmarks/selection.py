@@ -56,7 +56,7 @@ class World:
         return {"text": texts, "label": self.labels[0], "sure": self.sure.tolist()}
 
 
-def made(accuracies: tuple[float, ...], rng: np.random.Generator) -> World:
+def random_world(accuracies: tuple[float, ...], rng: np.random.Generator) -> World:
     """Draw texts, with labels of candidates that have exactly these accuracies."""
     codes = rng.choice(3, N_TEXTS, p=SHARES)
     difficulty = rng.normal(size=N_TEXTS)
@@ -65,8 +65,8 @@ def made(accuracies: tuple[float, ...], rng: np.random.Generator) -> World:
         ease = 1.2 * difficulty + rng.normal(size=N_TEXTS)
         right = ease > np.quantile(ease, 1 - accuracy)
         other = (codes + rng.choice([1, 2], N_TEXTS, p=[0.7, 0.3])) % 3
-        given = np.where(right, codes, other)
-        labels.append([LABELS[j] for j in given])
+        labelled_as = np.where(right, codes, other)
+        labels.append([LABELS[j] for j in labelled_as])
         if sure is None:
             sure = 1 / (1 + np.exp(-ease - rng.normal(size=N_TEXTS)))
     return World(codes=[LABELS[j] for j in codes], labels=labels, sure=np.asarray(sure))
@@ -93,7 +93,7 @@ def compared(
 ) -> paired.Paired:
     """Compare all candidates on the texts of a part."""
     codes = codes_of_part(gold, part)
-    rows = [int(each) - 1 for each in codes.ids]
+    rows = [int(id_) - 1 for id_ in codes.ids]
     coded = [labelled([labels[i] for i in rows], LABELS) for labels in world.labels]
     return paired.compare(coded, codes, measure, adjust=adjust)  # type: ignore[arg-type]
 
@@ -103,8 +103,8 @@ def truths(world: World, measure: str) -> list[float]:
     ones = np.ones(N_TEXTS)
     codes = part_codes(world.codes, LABELS, ones, np.zeros(N_TEXTS, dtype=np.int64))
     coded = [labelled(labels, LABELS) for labels in world.labels]
-    found = paired.compare(coded, codes, measure, adjust="none")  # type: ignore[arg-type]
-    return [each.value for each in found.values]
+    pairs = paired.compare(coded, codes, measure, adjust="none")  # type: ignore[arg-type]
+    return [estimate.value for estimate in pairs.values]
 
 
 def optimism(draws: int) -> list[str]:
@@ -115,7 +115,7 @@ def optimism(draws: int) -> list[str]:
         sums: dict[str, list[float]] = {name: [] for name in _ROWS}
         for draw in range(draws):
             if draw % 50 == 0:
-                world = made(EQUAL, rng)
+                world = random_world(EQUAL, rng)
                 true = truths(world, "accuracy")
             gold = drawn(world, "simple", n, int(rng.integers(2**53)))
             _of_draw(world, gold, true, sums)
@@ -144,29 +144,31 @@ def _of_draw(
     the part "select", measured on "select" and on "evaluate".
     """
     right = np.array([world.codes[row] for row in gold.rows])
-    hits = [np.array([own[row] for row in gold.rows]) == right for own in world.labels]
-    best = int(np.argmax([each.mean() for each in hits]))
+    hits = [
+        np.array([coded[row] for row in gold.rows]) == right for coded in world.labels
+    ]
+    best = int(np.argmax([is_right.mean() for is_right in hits]))
     naive = share(hits[best], np.ones(len(gold)), 0.95)
     sums["all"].append(naive.value - true[best])
     sums["all has"].append(float(naive.low <= true[best] <= naive.high))
-    found = compared(world, gold, "select", "accuracy")
-    best = int(np.argmax([each.value for each in found.values]))
-    on_select = found.values[best]
+    pairs = compared(world, gold, "select", "accuracy")
+    best = int(np.argmax([estimate.value for estimate in pairs.values]))
+    on_select = pairs.values[best]
     sums["select"].append(on_select.value - true[best])
     sums["select has"].append(float(on_select.low <= true[best] <= on_select.high))
     chosen = replace(world, labels=[world.labels[best]])
-    own = compared(chosen, gold, "evaluate", "accuracy").values[0]
-    sums["evaluate"].append(own.value - true[best])
-    sums["evaluate has"].append(float(own.low <= true[best] <= own.high))
-    sums["apart"].append(float(any(each.is_clear for each in found.differences)))
+    evaluated = compared(chosen, gold, "evaluate", "accuracy").values[0]
+    sums["evaluate"].append(evaluated.value - true[best])
+    sums["evaluate has"].append(float(evaluated.low <= true[best] <= evaluated.high))
+    sums["apart"].append(float(any(gap.is_clear for gap in pairs.differences)))
 
 
 def draw_paired(case: tuple[str, int], rng: np.random.Generator) -> dict[str, Hit]:
     """Simulate intervals of ten differences, each by itself and all at once."""
     design, n = case
-    world = made(DIFFERENT, rng)
+    world = random_world(DIFFERENT, rng)
     gold = drawn(world, design, 2 * n, int(rng.integers(2**53)))
-    found: dict[str, Hit] = {}
+    by_way: dict[str, Hit] = {}
     for measure in paired.LABEL_MEASURES:
         true = truths(world, measure)
         for way, adjust in (("", "none"), (", all ten", "bonferroni")):
@@ -176,8 +178,8 @@ def draw_paired(case: tuple[str, int], rng: np.random.Generator) -> dict[str, Hi
             ]
             shares = [one.share for one in hits]
             share = np.mean(shares) if adjust == "none" else float(all(shares))
-            found[f"{measure}{way}"] = Hit(float(share))
-    return found
+            by_way[f"{measure}{way}"] = Hit(float(share))
+    return by_way
 
 
 STUDIES = {
@@ -195,15 +197,15 @@ STUDIES = {
 def example(model: Path) -> str:
     """Run the page's example in Python with a model, and return its output."""
     page = PAGE.read_text(encoding="utf-8")
-    found = re.search(r"^```python\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
-    if found is None:
+    match = re.search(r"^```python\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
+    if match is None:
         raise ValueError("the page has no example in Python")
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         (folder / TEXTS.name).symlink_to(TEXTS)
         (folder / MODEL).symlink_to(model.resolve())
         ran = subprocess.run(
-            [sys.executable, "-c", found[1]],
+            [sys.executable, "-c", match[1]],
             cwd=folder,
             env={**os.environ, "MPLBACKEND": "agg"},
             capture_output=True,

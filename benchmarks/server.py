@@ -109,13 +109,13 @@ def run_handles(
 
     async def client() -> None:
         for i, prompt in waiting:
-            asked = time.perf_counter()
+            start_s = time.perf_counter()
             handle = ctx.submit(prompt, max_tokens=n, stream=streams, **form)
             if streams:
                 pieces = []
                 async for piece in handle:
                     if not pieces:
-                        first_s.append(time.perf_counter() - asked)
+                        first_s.append(time.perf_counter() - start_s)
                     pieces.append(piece)
                 texts[i] = "".join(pieces)
             else:
@@ -189,11 +189,11 @@ def run_server(  # noqa: PLR0917 - engines call it
     connections = local()
     first_s: list[float] = []
 
-    def ask(prompt: str) -> str:
+    def post(prompt: str) -> str:
         if streams or not hasattr(connections, "http"):
             connections.http = HTTPConnection("127.0.0.1", port, timeout=_TIMEOUT_S)
         path, body = make_body(prompt, n, form, streams=streams)
-        asked = time.perf_counter()
+        start_s = time.perf_counter()
         headers = {"Content-Type": "application/json"}
         connections.http.request("POST", path, json.dumps(body), headers)
         answer = connections.http.getresponse()
@@ -206,13 +206,13 @@ def run_server(  # noqa: PLR0917 - engines call it
             if line.startswith(b"data: {"):
                 text = _text_of(json.loads(line[6:]))
                 if text and not texts:
-                    first_s.append(time.perf_counter() - asked)
+                    first_s.append(time.perf_counter() - start_s)
                 texts.append(text)
         return "".join(texts)
 
     with ThreadPoolExecutor(n_clients) as pool:
         start = time.perf_counter()
-        texts = list(pool.map(ask, prompts))
+        texts = list(pool.map(post, prompts))
         return Pass(time.perf_counter() - start, texts, first_s)
 
 
@@ -247,7 +247,7 @@ def measure(options: argparse.Namespace, workload: str) -> dict[str, list[Pass]]
             )
             for _ in range(2)
         )
-        own, _ = stack.enter_context(
+        own_port, _ = stack.enter_context(
             llamaherd_server(options.model, options.threads, n_slots, n_gpu_layers)
         )
         engines: dict[str, Callable[[list[str]], Pass]] = {
@@ -256,7 +256,7 @@ def measure(options: argparse.Namespace, workload: str) -> dict[str, list[Pass]]
                 own_ctx, prompts, n, clients, form, streams=streams
             ),
             "http": lambda prompts: run_server(
-                own, own_body, prompts, n, clients, form, streams=streams
+                own_port, own_body, prompts, n, clients, form, streams=streams
             ),
         }
         if streams:

@@ -39,10 +39,10 @@ _OWN = "http"
 _LIBRARY = ("handles", "call")  # a handle for each prompt; all prompts in one call
 
 
-def ratio(own: list[Pass], other: list[Pass]) -> float:
+def ratio(ours: list[Pass], other: list[Pass]) -> float:
     """Return the median over passes of the time of another engine / llamaherd's time."""
-    pairs = zip(own, other, strict=True)
-    return median(other.seconds / own.seconds for own, other in pairs)
+    pairs = zip(ours, other, strict=True)
+    return median(other.seconds / ours.seconds for ours, other in pairs)
 
 
 def throughput(options: argparse.Namespace) -> list[str]:
@@ -54,17 +54,17 @@ def throughput(options: argparse.Namespace) -> list[str]:
         "| 32 clients | against llama-server | its slots | as handles | as one call |",
         "|---|---|---|---|---|",
     ]
-    for name, shown in WORKLOADS.items():
+    for name, title in WORKLOADS.items():
         small = {"prompts": 32, "tokens": 4 if name == "annotate" else 16}
         passes = _measured(options, name, 32, small, streams=False)
         peers = {
-            int(each.rpartition("-")[2]): ratio(passes[_OWN], passes[each])
-            for each in passes
-            if each.startswith("llama-server")
+            int(way.rpartition("-")[2]): ratio(passes[_OWN], passes[way])
+            for way in passes
+            if way.startswith("llama-server")
         }
         best = min(peers, key=peers.__getitem__)
-        own = [f"{ratio(passes[_OWN], passes[each]):.3f} times" for each in _LIBRARY]
-        rows.append(f"| {shown} | {peers[best]:.2f} times | {best} | {' | '.join(own)} |")
+        row = [f"{ratio(passes[_OWN], passes[way]):.3f} times" for way in _LIBRARY]
+        rows.append(f"| {title} | {peers[best]:.2f} times | {best} | {' | '.join(row)} |")
     return rows
 
 
@@ -77,18 +77,19 @@ def first_tokens(options: argparse.Namespace) -> list[str]:
     for n_clients in _CLIENTS:
         small = {"prompts": max(4, n_clients), "tokens": 2}
         passes = _measured(options, "distinct", n_clients, small, streams=True)
-        peers = [each for each in passes if each.startswith("llama-server")]
-        best = min((_times(passes[each]) for each in peers), default=(0.0, 0.0))
-        own = _times(passes[_OWN])
+        peers = [engine for engine in passes if engine.startswith("llama-server")]
+        best = min((_times(passes[engine]) for engine in peers), default=(0.0, 0.0))
+        ours = _times(passes[_OWN])
         rows.append(
-            f"| {n_clients} | {own[0]:.2f}, {own[1]:.2f} | {best[0]:.2f}, {best[1]:.2f} |"
+            f"| {n_clients} | {ours[0]:.2f}, {ours[1]:.2f} "
+            f"| {best[0]:.2f}, {best[1]:.2f} |"
         )
     return rows
 
 
 def _times(passes: list[Pass]) -> tuple[float, float]:
-    found = sorted(second for each in passes for second in each.first_s)
-    return median(found), found[int(0.95 * len(found))]
+    times_s = sorted(second for one_pass in passes for second in one_pass.first_s)
+    return median(times_s), times_s[int(0.95 * len(times_s))]
 
 
 def _measured(
@@ -99,11 +100,11 @@ def _measured(
     *,
     streams: bool,
 ) -> dict[str, list[Pass]]:
-    own = argparse.Namespace(**vars(options), clients=n_clients, streams=streams)
-    own.passes = options.stream_passes if streams else options.passes
-    own.prompts = small["prompts"] if options.small else max(64, n_clients)
-    own.tokens = small["tokens"] if options.small else None
-    return server.measure(own, workload)
+    settings = argparse.Namespace(**vars(options), clients=n_clients, streams=streams)
+    settings.passes = options.stream_passes if streams else options.passes
+    settings.prompts = small["prompts"] if options.small else max(64, n_clients)
+    settings.tokens = small["tokens"] if options.small else None
+    return server.measure(settings, workload)
 
 
 def main() -> None:

@@ -62,15 +62,15 @@ def in_steps(
     cascade = small.copy()
     unsure_all = least_sure(small, round(UNSURE * n))
     cascade[unsure_all] = larger[unsure_all]
-    asked = len(sample) / n
+    sampled = len(sample) / n
     more = len(unsure) / n
     none = float("nan")
     return {
         "model": (small, (1, 0, 0), none),
         "larger model": (larger, (0, 0, 1), none),
         "cascade": (cascade, (1, 0, UNSURE), none),
-        "head": (by_head, (asked, 1, 0), agreed),
-        "head, unsure to the model": (again, (asked + more, 1, 0), agreed),
+        "head": (by_head, (sampled, 1, 0), agreed),
+        "head, unsure to the model": (again, (sampled + more, 1, 0), agreed),
     }
 
 
@@ -92,17 +92,17 @@ def passes(
     first texts.
     """
     texts = [row["text"] for row in rows]
-    found: dict[str, Any] = {}
+    results: dict[str, Any] = {}
     for name, path in paths.items():
         with lh.Model(path) as model:
             start = time.process_time()
             applied(name, model, texts[:N_TIMED], book, n_threads=1)
-            found[f"s_{name}"] = (time.process_time() - start) / N_TIMED * len(texts)
-            made = applied(name, model, texts, book)
-        found[name] = made if name == "vectors" else made.probs
+            results[f"s_{name}"] = (time.process_time() - start) / N_TIMED * len(texts)
+            output = applied(name, model, texts, book)
+        results[name] = output if name == "vectors" else output.probs
         if name != "vectors":
-            found["names"] = list(made.names)
-    return found
+            results["names"] = list(output.names)
+    return results
 
 
 def applied(
@@ -123,43 +123,43 @@ def of_seed(
     codes = np.array([names.index(row["label"]) for row in rows])
     vectors = np.array(known["vectors"], dtype=np.float32)
     rng = np.random.default_rng([SEED, seed])
-    small, larger = (np.array(known[each]) for each in ("small", "larger"))
+    small, larger = (np.array(known[model]) for model in ("small", "larger"))
     ways = in_steps(small, larger, vectors, rng)
     even = calibrate_batch(small).apply(small)
     calibrated = in_steps(even, calibrate_batch(larger).apply(larger), vectors, rng)
     for way in ("model", "larger model", "head", "head, unsure to the model"):
         ways[f"{way}, batch-calibrated"] = calibrated[way]
     n_codes = round(len(rows) * CODED)
-    made = []
-    for way, (probs, asked, agreed) in ways.items():
+    results = []
+    for way, (probs, shares, agreed) in ways.items():
         frame = _frame(rows, probs, names)
         drawn = lh.gold_sample(
             frame, n_codes, text="text", label="label", names=names, seed=seed
         )
         gold = drawn.with_codes([rows[i]["label"] for i in drawn.rows])
         others = np.setdiff1d(np.arange(len(rows)), drawn.rows)
-        own = _figures(probs, codes, others)
-        own["width"] = _width(frame, gold)
+        figures = _figures(probs, codes, others)
+        figures["width"] = _width(frame, gold)
         seconds = sum(
             share * known[name]
             for share, name in zip(
-                asked, ("s_small", "s_vectors", "s_larger"), strict=True
+                shares, ("s_small", "s_vectors", "s_larger"), strict=True
             )
         )
-        made.append({"way": way, **own, "seconds": seconds, "agreement": agreed})
+        results.append({"way": way, **figures, "seconds": seconds, "agreement": agreed})
         if way not in {"model", "head, unsure to the model", "cascade"}:
             continue
         new = lh.recalibrate(
             frame, gold, ("probs", "embeddings"), embeddings=vectors, seed=seed
         )
-        own = _figures(new.probs, codes, others)
-        own["width"] = _width(new, gold)
-        more = 0.0 if asked[1] else known["s_vectors"]
+        figures = _figures(new.probs, codes, others)
+        figures["width"] = _width(new, gold)
+        more = 0.0 if shares[1] else known["s_vectors"]
         name = f"{way}, then recalibrated"
-        made.append(
-            {"way": name, **own, "seconds": seconds + more, "agreement": float("nan")}
+        results.append(
+            {"way": name, **figures, "seconds": seconds + more, "agreement": float("nan")}
         )
-    return made
+    return results
 
 
 def _frame(rows: list[dict[str, str]], probs: Floats, names: list[str]) -> dict[str, Any]:
@@ -182,8 +182,8 @@ def _figures(probs: Floats, codes: Any, others: Any) -> dict[str, Any]:
 
 
 def _width(coded: Any, gold: lh.GoldSample) -> float:
-    found = lh.estimate(coded, gold, target="texts", predictions="probs")
-    return float(np.nanmean([row.high - row.low for row in found.by("dsl")]))
+    estimates = lh.estimate(coded, gold, target="texts", predictions="probs")
+    return float(np.nanmean([row.high - row.low for row in estimates.by("dsl")]))
 
 
 def table(sets: dict[str, tuple[int, list[list[dict[str, Any]]]]]) -> list[str]:
@@ -192,9 +192,9 @@ def table(sets: dict[str, tuple[int, list[list[dict[str, Any]]]]]) -> list[str]:
     lines = [f"| texts | way | {' | '.join(columns)} |", "| --- | --- |" + " ---: |" * 6]
     for set_name, (n, draws) in sets.items():
         name = f"{set_name}, {n}, {round(n * CODED)} coded"
-        for same in zip(*draws, strict=True):
+        for of_way in zip(*draws, strict=True):
             values = {
-                key: np.array([draw[key] for draw in same], dtype=float)
+                key: np.array([draw[key] for draw in of_way], dtype=float)
                 for key in ("accuracy", "brier", "ece", "width", "agreement", "seconds")
             }
             cells = [f"{values['accuracy'].mean():.3f} ± {values['accuracy'].std():.3f}"]
@@ -202,7 +202,7 @@ def table(sets: dict[str, tuple[int, list[list[dict[str, Any]]]]]) -> list[str]:
             agreement = values["agreement"].mean()
             cells.append("" if np.isnan(agreement) else f"{agreement:.3f}")
             cells.append(f"{values['seconds'].mean():.1f}")
-            lines.append(f"| {name} | {same[0]['way']} | {' | '.join(cells)} |")
+            lines.append(f"| {name} | {of_way[0]['way']} | {' | '.join(cells)} |")
             name = ""
     return lines
 
@@ -223,7 +223,7 @@ def main() -> None:
     for pair in args.texts:
         name, path = pair.split("=", 1)
         sets[name] = labelled.read(Path(path), SEED)
-    found = {}
+    results = {}
     for name, every in sets.items():
         labels = sorted({row["label"] for row in every})
         shots = labelled.shots_of(every, labels)
@@ -234,13 +234,13 @@ def main() -> None:
         )
         rows = [row for row in every if row not in shots][: args.n]
         known = passes(rows, book, paths)
-        found[name] = len(rows), [of_seed(rows, known, k) for k in range(args.seeds)]
+        results[name] = len(rows), [of_seed(rows, known, k) for k in range(args.seeds)]
     head = (
         f"Model {args.model.stem}, larger model {args.larger.stem}, embeddings by "
         f"{args.embeddings.stem}, 8 examples, {args.seeds} seeds. Seconds are of "
         "processor time, one thread.\n"
     )
-    marked.write(ROOT / "docs/steps.md", {"steps": "\n".join([head, *table(found)])})
+    marked.write(ROOT / "docs/steps.md", {"steps": "\n".join([head, *table(results)])})
 
 
 if __name__ == "__main__":

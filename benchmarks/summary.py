@@ -42,8 +42,8 @@ def title(model: str) -> str:
 
 def workloads(summary: Summary, model: str) -> list[tuple[str, Row]]:
     """Return the workloads with a model's results, in the order of the documents."""
-    found = summary["models"][model]
-    return [(name, found[name]) for name in ORDER if name in found]
+    results = summary["models"][model]
+    return [(name, results[name]) for name in ORDER if name in results]
 
 
 def read(paths: list[Path]) -> list[Record]:
@@ -168,8 +168,8 @@ def _engine(
     }
     if ratio := _ratio(seconds, ideals):
         row["to_ideal"] = ratio
-    own = {i: record["seconds"][0] for i, record in engines["llamaherd"].items()}
-    if name != "llamaherd" and (ratio := _ratio(seconds, own)):
+    herd_s = {i: record["seconds"][0] for i, record in engines["llamaherd"].items()}
+    if name != "llamaherd" and (ratio := _ratio(seconds, herd_s)):
         row["to_llamaherd"] = ratio
     if peaks := [r["peak_bytes"] for r in runs.values() if r.get("peak_bytes")]:
         row["peak_bytes"] = max(peaks)
@@ -206,7 +206,7 @@ def _bridge(engines: Engines) -> dict[str, object]:
     """Summarize the overhead of R per call."""
     runs = engines["r"]
     # A call from R includes the creation of its context.
-    own = {
+    herd_s = {
         i: record["seconds"][0] + record.get("setup_s", 0.0)
         for i, record in engines["llamaherd"].items()
     }
@@ -214,7 +214,7 @@ def _bridge(engines: Engines) -> dict[str, object]:
     return {
         "n_runs": len(runs),
         "seconds": round(median(through_r.values()), 3),
-        "to_llamaherd": _ratio(through_r, own),
+        "to_llamaherd": _ratio(through_r, herd_s),
         "outside_s": round(median(r["bridge_s"] for r in runs.values()), 4),
         "convert_s": round(median(r["convert_s"] for r in runs.values()), 3),
     }

@@ -31,9 +31,9 @@ ERRORS = 0.05
 WANTED = (0.85, 0.9, 0.95)
 
 
-def numbers_of(found: lh.types.Validation) -> dict[str, tuple[float, float, float]]:
+def numbers_of(validation: lh.types.Validation) -> dict[str, tuple[float, float, float]]:
     """Return values and intervals of the compared measures."""
-    measured = found.accuracy
+    measured = validation.accuracy
     named: dict[str, Any] = {
         "accuracy": measured.accuracy,
         "balanced accuracy": measured.balanced_accuracy,
@@ -42,9 +42,9 @@ def numbers_of(found: lh.types.Validation) -> dict[str, tuple[float, float, floa
         "precision of *positive*": measured.per_label[0].precision,
     }
     titles = {"kappa": "Cohen's kappa", "alpha": "Krippendorff's alpha", "ac1": "AC1"}
-    for each in found.model_agreement:
-        if each.name in titles:
-            named[titles[each.name]] = each
+    for coefficient in validation.model_agreement:
+        if coefficient.name in titles:
+            named[titles[coefficient.name]] = coefficient
     return {name: (m.value, m.low, m.high) for name, m in named.items()}
 
 
@@ -91,8 +91,8 @@ def coverage(
         for row, code in zip(sample.rows, sample.codes[0], strict=True):
             codes[row] = code
         for i, gold in enumerate((sample, codes)):
-            found = lh.validate(labels, gold, prob=probs, labels=LABELS)
-            for name, (value, low, high) in numbers_of(found).items():
+            validation = lh.validate(labels, gold, prob=probs, labels=LABELS)
+            for name, (value, low, high) in numbers_of(validation).items():
                 held[name][i] += low <= every[name][0] <= high
                 means[name][i] += value / draws
     return [
@@ -103,21 +103,21 @@ def coverage(
 
 
 def selective(
-    found: lh.types.Validation, labels: list[str], truth: list[str]
+    validation: lh.types.Validation, labels: list[str], truth: list[str]
 ) -> list[str]:
     """Return table rows: texts for human coders, for each target accuracy.
 
     A row shows the number of these texts and the accuracy of all other labels.
     """
     lines = []
-    for wanted in WANTED:
+    for target in WANTED:
         for sure in (False, True):
-            rows = set(found.for_people(wanted, sure=sure))
+            rows = set(validation.for_people(target, sure=sure))
             kept = [i for i in range(len(labels)) if i not in rows]
             right = [labels[i] == truth[i] for i in kept]
             reached = f"{np.mean(right):.3f}" if right else "-"
             way = "lower end of the interval" if sure else "the number itself"
-            lines.append(f"| {wanted} | {way} | {len(rows)} | {len(kept)} | {reached} |")
+            lines.append(f"| {target} | {way} | {len(rows)} | {len(kept)} | {reached} |")
     return lines
 
 
@@ -132,8 +132,8 @@ def example() -> str:
     probs, coders = texts()
     frame = labelled(probs)
     gold = drawn(frame, coders, SEED)
-    found = lh.validate(frame["label"], gold, prob=probs, labels=LABELS)
-    return f"```\n{found!r}\n```"
+    validation = lh.validate(frame["label"], gold, prob=probs, labels=LABELS)
+    return f"```\n{validation!r}\n```"
 
 
 def main() -> None:

@@ -62,8 +62,8 @@ class Workload:
 def sentences() -> list[str]:
     """Return the distinct sentences of the novel, in order."""
     text = " ".join(NOVEL.read_text(encoding="ascii").split())
-    found = _SENTENCE.findall(text)
-    return list(dict.fromkeys(s for s in found if 8 <= len(s.split()) <= 30))
+    matches = _SENTENCE.findall(text)
+    return list(dict.fromkeys(s for s in matches if 8 <= len(s.split()) <= 30))
 
 
 def passages(n: int, n_words: int) -> list[str]:
@@ -75,11 +75,11 @@ def passages(n: int, n_words: int) -> list[str]:
 
 def codebook_prompt(examples: list[str]) -> str:
     """Return instructions with examples: about 400 tokens, whose content is arbitrary."""
-    shown = "".join(
+    shots = "".join(
         f"Sentence: {text}\nCode: {_LABELS[i % len(_LABELS)]}\n\n"
         for i, text in enumerate(examples)
     )
-    return _RULES + shown
+    return _RULES + shots
 
 
 def make_workloads(*, quick: bool = False) -> dict[str, Workload]:

@@ -15,11 +15,11 @@ import pandas as pd
 texts = pd.read_csv(sys.argv[1])
 labels = sorted(texts["label"].unique())
 
-shown = texts.groupby("label").sample(3, random_state=1).sample(frac=1, random_state=1)
-examples = list(zip(shown["text"], shown["label"], strict=True))
+shots = texts.groupby("label").sample(3, random_state=1).sample(frac=1, random_state=1)
+examples = list(zip(shots["text"], shots["label"], strict=True))
 book = lh.Codebook(question="Label the text.", labels=labels, examples=examples)
 
-rest = texts.drop(shown.index).reset_index(drop=True)
+rest = texts.drop(shots.index).reset_index(drop=True)
 with lh.Model(sys.argv[2]) as model, lh.Context(model, deterministic=True) as context:
     coded = lh.annotate(rest[["text"]], "text", book, context, calibrate="batch")
 

@@ -40,10 +40,10 @@ def run(seed: int) -> dict[str, tuple[float, float, float]]:
 
 def compare(n_runs: int) -> dict[str, tuple[float, float, float]]:
     """Return, for each method, mean slope, coverage and mean width of the intervals."""
-    found = [run(seed) for seed in range(n_runs)]
+    estimates = [run(seed) for seed in range(n_runs)]
     summary = {}
     for method in METHODS:
-        slope, low, high = np.array([each[method] for each in found]).T
+        slope, low, high = np.array([row[method] for row in estimates]).T
         covered = (low <= SLOPE) & (high >= SLOPE)
         summary[method] = (slope.mean(), covered.mean(), (high - low).mean())
     return summary

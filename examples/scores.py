@@ -23,7 +23,7 @@ examples = lh.Codebook(question, scale, type="ordinal", examples=shots)
 score = {"type": "integer", "minimum": 1, "maximum": 5}
 properties = {"reason": {"type": "string", "maxLength": 60}, "score": score}
 schema = {"type": "object", "properties": properties, "required": ["reason", "score"]}
-shown = [
+pairs = [
     ("Terrible, never again.", {"reason": "The customer will not return.", "score": 1}),
     ("Great, thank you!", {"reason": "The customer is grateful.", "score": 5}),
 ]
@@ -31,7 +31,7 @@ with_reason = lh.Codebook(
     f"{question} Give a reason, and a score from 1 to 5.",
     type="fields",
     schema=schema,
-    examples=shown,
+    examples=pairs,
 )
 
 codes = comments[["id", "anna", "ben"]]

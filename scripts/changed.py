@@ -255,12 +255,12 @@ def main() -> None:
     parser.add_argument("action", choices=("quick", "list", "run"))
     parser.add_argument("files", nargs="*")
     parser.add_argument("--base", default="HEAD")
-    asked = parser.parse_args(words.split())
-    is_nearest = asked.action == "quick"
+    arguments = parser.parse_args(words.split())
+    is_nearest = arguments.action == "quick"
     needs = Needs()
-    for path in asked.files if is_nearest else changed_files(asked.base):
+    for path in arguments.files if is_nearest else changed_files(arguments.base):
         needs.add(os.path.normpath(path), is_nearest=is_nearest)
-    if asked.action != "list":
+    if arguments.action != "list":
         sys.exit(not run(needs, more.split()))
     for kind, names in (("pytest", needs.python), ("units", needs.units), ("R", needs.r)):
         for name in sorted(names):

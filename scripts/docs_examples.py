@@ -70,8 +70,8 @@ def _output(command: str, folder: Path) -> str:
         text=True,
         check=False,
     ).stdout
-    shown = {str(folder): "/data", f"{ROOT}/": "", str(Path.home()): "~"}
-    for path, name in shown.items():
+    replacements = {str(folder): "/data", f"{ROOT}/": "", str(Path.home()): "~"}
+    for path, name in replacements.items():
         text = text.replace(path, name)
     return "".join(f"{line.rstrip()}\n" for line in text.splitlines())
 

@@ -34,10 +34,10 @@ def on_page_markdown(markdown: str, *, page: Page, **_: object) -> str:
     if folder.name == "api":
         markdown = with_reference(markdown)
 
-    def absolute(found: re.Match[str]) -> str:
-        target = (folder / found[1]).resolve()
+    def absolute(link: re.Match[str]) -> str:
+        target = (folder / link[1]).resolve()
         if target.is_relative_to(ROOT / "docs") or not target.exists():
-            return found[0]
+            return link[0]
         return f"]({REPOSITORY}{target.relative_to(ROOT).as_posix()}"
 
     return LINK.sub(absolute, markdown)
@@ -84,7 +84,7 @@ def read(path: Path) -> BuiltPage:
 
 def broken(root: Path, pages: dict[Path, BuiltPage]) -> list[str]:
     """Return the broken links of pages, which are given by path."""
-    found = []
+    lines = []
     for path, page in sorted(pages.items()):
         for link in sorted(set(page.links)):
             parts = urlsplit(link)
@@ -98,10 +98,10 @@ def broken(root: Path, pages: dict[Path, BuiltPage]) -> list[str]:
                 target /= "index.html"
             place = unquote(parts.fragment)
             if not target.is_file():
-                found.append(f"{path.relative_to(root)}: {link}: no such file")
+                lines.append(f"{path.relative_to(root)}: {link}: no such file")
             elif target in pages and place not in pages[target].places:
-                found.append(f"{path.relative_to(root)}: {link}: no such anchor")
-    return found
+                lines.append(f"{path.relative_to(root)}: {link}: no such anchor")
+    return lines
 
 
 def main() -> None:
@@ -111,11 +111,11 @@ def main() -> None:
     files = [path for path in root.rglob("*.html") if path.name != "404.html"]
     pages = {path.resolve(): read(path) for path in files}
     n_links = sum(len(page.links) for page in pages.values())
-    found = broken(root, pages)
-    for line in found:
+    lines = broken(root, pages)
+    for line in lines:
         print(line)
-    print(f"{len(pages)} pages, {n_links} links, {len(found)} broken")
-    sys.exit(bool(found) or not pages)
+    print(f"{len(pages)} pages, {n_links} links, {len(lines)} broken")
+    sys.exit(bool(lines) or not pages)
 
 
 if __name__ == "__main__":

@@ -69,41 +69,41 @@ def renderer_of(
 
 def facts(source: str) -> dict[str, object]:
     """Return the features of a template: markers, switches, ends of prompts, refusals."""
-    found = format_of(renderer_of(source))
+    thinking = format_of(renderer_of(source))
     prompt = _prompt(source, [_USER])
     calls = tool_format_of(renderer_of(source))
-    told: dict[str, object] = {
+    common: dict[str, object] = {
         "system": _system(source),
         "two_user_turns": _prompt(source, [_USER, _USER]) is not None,
         "tools": "tool7" in (_prompt(source, [_USER], tools=TOOLS) or ""),
         "calls": None if calls is None else calls.name,
-        "prefill": _prefill(source, found),
+        "prefill": _prefill(source, thinking),
         "default": _tail(prompt),
     }
-    if found is None or prompt is None:
-        return {"thinks": "no", **told}
-    off = _prompt(source, [_USER], found.off) or prompt
-    on = _prompt(source, [_USER], found.on) or prompt
+    if thinking is None or prompt is None:
+        return {"thinks": "no", **common}
+    off = _prompt(source, [_USER], thinking.off) or prompt
+    on = _prompt(source, [_USER], thinking.on) or prompt
     return {
-        "thinks": _thinks(found, prompt),
-        **told,
-        "start": found.start,
-        "end": found.end,
-        "lead": found.lead,
-        "after": found.after,
-        "off": found.off,
-        "on": found.on,
-        "closed": _tail(found.close(off)),
-        "closed_by_text": found.close(off) != off,
-        "opened": _tail(found.open(on)),
-        "opened_by_text": found.open(on) != on,
+        "thinks": _thinks(thinking, prompt),
+        **common,
+        "start": thinking.start,
+        "end": thinking.end,
+        "lead": thinking.lead,
+        "after": thinking.after,
+        "off": thinking.off,
+        "on": thinking.on,
+        "closed": _tail(thinking.close(off)),
+        "closed_by_text": thinking.close(off) != off,
+        "opened": _tail(thinking.open(on)),
+        "opened_by_text": thinking.open(on) != on,
     }
 
 
-def _thinks(found: ThinkingFormat, prompt: str) -> str:
-    if found.state(prompt) == "open":
+def _thinks(thinking: ThinkingFormat, prompt: str) -> str:
+    if thinking.state(prompt) == "open":
         return "always"
-    return "it decides" if found.is_by_default else "if switched on"
+    return "it decides" if thinking.is_by_default else "if switched on"
 
 
 def _prompt(
@@ -130,16 +130,16 @@ def _system(source: str) -> str:
     return "merged" if is_merged else "no"
 
 
-def _prefill(source: str, found: ThinkingFormat | None) -> bool:
+def _prefill(source: str, thinking: ThinkingFormat | None) -> bool:
     """Return True if a rendered conversation begins with its prompt, then the answer.
 
     The prompt is the same conversation rendered without the answer.
     """
-    variables = found.off if found is not None else None
+    variables = thinking.off if thinking is not None else None
     prompt = _prompt(source, [_USER], variables) or ""
-    fields = with_thought(_ANSWER, "") if found is not None else _ANSWER
+    fields = with_thought(_ANSWER, "") if thinking is not None else _ANSWER
     whole = _prompt(source, [_USER, {**fields}], variables, is_prompt=False) or ""
-    closed = prompt if found is None else found.close(prompt)
+    closed = prompt if thinking is None else thinking.close(prompt)
     return bool(prompt) and whole.startswith((prompt + "Ans7", closed + "Ans7"))
 
 
@@ -155,47 +155,47 @@ def all_facts(folder: Path) -> dict[str, dict[str, object]]:
     }
 
 
-def table(told: Mapping[str, Mapping[str, object]]) -> str:
+def table(templates: Mapping[str, Mapping[str, object]]) -> str:
     """Return the rows of the page: templates with the same facts share a row."""
     rows: dict[str, list[str]] = {}
-    for name, each in told.items():
-        rows.setdefault(_cells(each), []).append(name)
+    for name, fields in templates.items():
+        rows.setdefault(_cells(fields), []).append(name)
     return _HEAD + "".join(f"| {', '.join(rows[cells])} {cells}\n" for cells in rows)
 
 
-def _cells(each: Mapping[str, object]) -> str:
-    if each["default"] is None:
+def _cells(fields: Mapping[str, object]) -> str:
+    if fields["default"] is None:
         return "| refuses a plain question | | | | | | | |"
-    off = _switched(each, "off", "closed", without="")
-    on = _switched(each, "on", "opened", without="needs markers")
-    cells = [each["thinks"], off, on, each["system"]]
-    cells += ["yes" if each[key] else "no" for key in ("two_user_turns", "tools")]
-    cells += [each["calls"] or "", "yes" if each["prefill"] else "no"]
+    off = _switched(fields, "off", "closed", without="")
+    on = _switched(fields, "on", "opened", without="needs markers")
+    cells = [fields["thinks"], off, on, fields["system"]]
+    cells += ["yes" if fields[key] else "no" for key in ("two_user_turns", "tools")]
+    cells += [fields["calls"] or "", "yes" if fields["prefill"] else "no"]
     return f"| {' | '.join(map(str, cells))} |"
 
 
-def _switched(each: Mapping[str, object], way: str, by_text: str, without: str) -> str:
+def _switched(fields: Mapping[str, object], way: str, by_text: str, without: str) -> str:
     """Return how thinking is switched "on" or "off": variables, or a text of ours."""
-    if each["thinks"] == "no":
+    if fields["thinks"] == "no":
         return without
-    values = each[way]
+    values = fields[way]
     if isinstance(values, dict) and values:
         return ", ".join(f"`{name}={value!r}`" for name, value in values.items())
-    return f"{by_text} by text" if each[f"{by_text}_by_text"] else "as it is"
+    return f"{by_text} by text" if fields[f"{by_text}_by_text"] else "as it is"
 
 
-def page(text: str, told: Mapping[str, Mapping[str, object]]) -> str:
+def page(text: str, templates: Mapping[str, Mapping[str, object]]) -> str:
     """Return the page with a new table."""
     before, rest = text.split(BEGIN)
-    return before + BEGIN + table(told) + END + rest.split(END)[1]
+    return before + BEGIN + table(templates) + END + rest.split(END)[1]
 
 
 def main(argv: list[str]) -> None:
     """Write the page, and the snapshots."""
-    told = all_facts(Path(argv[0]))
-    PAGE.write_text(page(PAGE.read_text(encoding="utf-8"), told), encoding="utf-8")
+    templates = all_facts(Path(argv[0]))
+    PAGE.write_text(page(PAGE.read_text(encoding="utf-8"), templates), encoding="utf-8")
     if "--snapshots" in argv:
-        text = json.dumps(told, indent=1, ensure_ascii=False)
+        text = json.dumps(templates, indent=1, ensure_ascii=False)
         SNAPSHOTS.write_text(text + "\n", encoding="utf-8")
 
 

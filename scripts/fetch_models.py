@@ -128,9 +128,9 @@ class Source:
     def write(self, target: Path, cache: Path) -> None:
         """Download the parts; write the file to `target`, whose folder must be empty."""
         print(f"==> fetching {self.file} ({self.megabytes} MB, once) into {cache}")
-        found = assemble(self, target.parent, target)
-        if found != self.sha256:
-            sys.exit(f"error: {self.file} has SHA-256 {found}, not {self.sha256}")
+        digest = assemble(self, target.parent, target)
+        if digest != self.sha256:
+            sys.exit(f"error: {self.file} has SHA-256 {digest}, not {self.sha256}")
         if self.convert is not None:
             self.convert(target.rename(target.with_name("parts")), target)
 

@@ -149,17 +149,17 @@ def keywords() -> str:
 def _types(options: type[Options], interface: str, *, of_prompts: bool) -> dict[str, str]:
     """Return the type of each keyword argument, by name."""
     of_each = {name: _OF_EACH[name] for name in PER_PROMPT}
-    own = of_each if of_prompts else {} if interface == "many" else _OF_ONE
+    types = of_each if of_prompts else {} if interface == "many" else _OF_ONE
     return {
-        each.name: own.get(each.name, each.type)
-        for each in options_of(options, interface).values()
-        if each.name not in _OWN_ARGUMENTS and each.default is not REQUIRED
+        option.name: types.get(option.name, option.type)
+        for option in options_of(options, interface).values()
+        if option.name not in _OWN_ARGUMENTS and option.default is not REQUIRED
     }
 
 
 def _imports(names: Iterable[str]) -> list[str]:
     """Return the import statements of names that the declaring modules use."""
-    found: dict[str, set[str]] = {}
+    places: dict[str, set[str]] = {}
     plain: set[str] = set()
     sources = (
         *("engine.core.sampling", "calls.asks.options"),
@@ -170,38 +170,38 @@ def _imports(names: Iterable[str]) -> list[str]:
         tree = ast.parse(Path(str(module.__file__)).read_text(encoding="utf-8"))
         for node in ast.walk(tree):
             if isinstance(node, ast.ImportFrom):
-                for each in node.names:
-                    if each.name in names and not each.asname:
-                        found.setdefault(str(node.module), set()).add(each.name)
+                for part in node.names:
+                    if part.name in names and not part.asname:
+                        places.setdefault(str(node.module), set()).add(part.name)
             elif isinstance(node, ast.Import):
                 plain |= {
-                    f"import {each.name}" + (f" as {each.asname}" if each.asname else "")
-                    for each in node.names
-                    if (each.asname or each.name) in names
+                    f"import {part.name}" + (f" as {part.asname}" if part.asname else "")
+                    for part in node.names
+                    if (part.asname or part.name) in names
                 }
             elif isinstance(node, (ast.Assign, ast.AnnAssign)):
                 targets = node.targets if isinstance(node, ast.Assign) else [node.target]
                 for target in targets:
                     if isinstance(target, ast.Name) and target.id in names:
-                        found.setdefault(module.__name__, set()).add(target.id)
-    lines = [f"from {m} import {', '.join(sorted(n))}" for m, n in sorted(found.items())]
-    own = [line for line in lines if line.startswith("from llamaherd")]
-    standard = [line for line in lines if line not in own]
-    return [*sorted(plain), *standard, "", *own]
+                        places.setdefault(module.__name__, set()).add(target.id)
+    lines = [f"from {m} import {', '.join(sorted(n))}" for m, n in sorted(places.items())]
+    ours = [line for line in lines if line.startswith("from llamaherd")]
+    standard = [line for line in lines if line not in ours]
+    return [*sorted(plain), *standard, "", *ours]
 
 
 def sampling_fields() -> str:
     """Return the C file of the plain sampling settings: name, default, limits."""
     lines = [f"// {MARK}", "// LH_REAL, LH_WHOLE: name, default, least, most."]
-    for name, each in SamplingParams.declared.items():
-        if each.native and isinstance(each.kind, Real):
-            numbers = (each.default, each.kind.low, each.kind.high)
+    for name, option in SamplingParams.declared.items():
+        if option.native and isinstance(option.kind, Real):
+            numbers = (option.default, option.kind.low, option.kind.high)
             lines.append(f"LH_REAL({name}, {', '.join(map(_c_float, numbers))})")
-        elif each.native:
+        elif option.native:
             low, high = -(2**31), 2**31 - 1  # any number but 0 is true
-            if isinstance(each.kind, Whole):
-                low, high = each.kind.low, each.kind.high
-            limits = ", ".join(map(_c_integer, (int(each.default), low, high)))
+            if isinstance(option.kind, Whole):
+                low, high = option.kind.low, option.kind.high
+            limits = ", ".join(map(_c_integer, (int(option.default), low, high)))
             lines.append(f"LH_WHOLE({name}, {limits})")
     return "\n".join(lines) + "\n"
 
@@ -277,22 +277,22 @@ def page() -> str:
         "",
         _BEGIN,
     ]
-    shown: set[str] = set()
+    known: set[str] = set()
     for title, (kind, words) in _PARTS.items():
         options = [
-            each
-            for each in kind.declared.values()
-            if f"{each.name} {each.doc}" not in shown and "group" not in each.facts
+            option
+            for option in kind.declared.values()
+            if f"{option.name} {option.doc}" not in known and "group" not in option.facts
         ]
-        shown |= {f"{each.name} {each.doc}" for each in options}
+        known |= {f"{option.name} {option.doc}" for option in options}
         lines += ["", f"## {title}", "", words]
         parent = kind.__mro__[1].__name__
         if parent == "PromptOptions" and title != "Generation":
             lines[-1] += " They also have the options of [prompts](#generation) that "
             lines[-1] += "are about chats, failures and the journal."
         lines += _idle(options)
-        for each in options:
-            lines += ["", *_described(each)]
+        for option in options:
+            lines += ["", *_described(option)]
     return "\n".join(lines) + "\n"
 
 
@@ -300,8 +300,8 @@ def _idle(options: Iterable[Option]) -> list[str]:
     """Return the reasons for which options have no effect, each with its options."""
     reasons: dict[str, list[str]] = {}
     for option in options:
-        for each in option.idle:
-            reasons.setdefault(each.why, []).append(f"`{option.name}`")
+        for condition in option.idle:
+            reasons.setdefault(condition.why, []).append(f"`{option.name}`")
     lines = [f"- {why}: {', '.join(names)}." for why, names in reasons.items()]
     return ["", "No effect if", "", *lines] if lines else []
 
@@ -321,7 +321,7 @@ def _described(option: Option) -> list[str]:
     if isinstance(option.kind, (Whole, Real)):
         facts.append(_range(schema["minimum"], schema["maximum"]))
     elif "enum" in schema:
-        facts.append(f"One of {', '.join(f'`{each!r}`' for each in schema['enum'])}.")
+        facts.append(f"One of {', '.join(f'`{value!r}`' for value in schema['enum'])}.")
     names = [
         f"`{name}` in {where}"
         for name, where in ((option.key, "run files"), (option.openai, "OpenAI's API"))
@@ -329,13 +329,13 @@ def _described(option: Option) -> list[str]:
     ]
     if names:
         facts.append(f"Name: {', '.join(names)}.")
-    lacking = [_INTERFACES[each] for each in _INTERFACES if each not in option.interfaces]
-    having = [_INTERFACES[each] for each in _INTERFACES if each in option.interfaces]
+    lacking = [_INTERFACES[key] for key in _INTERFACES if key not in option.interfaces]
+    having = [_INTERFACES[key] for key in _INTERFACES if key in option.interfaces]
     if lacking:
         is_few = len(having) < len(lacking)
         names = having if is_few else lacking
         facts.append(f"{'Only' if is_few else 'Not'} in {', '.join(names)}.")
-    text = " ".join(each for each in (option.doc, *facts) if each)
+    text = " ".join(fact for fact in (option.doc, *facts) if fact)
     return [f"### `{option.name}`", "", text]
 
 
@@ -371,18 +371,18 @@ _R_WORDS = {
 def r_options() -> str:
     """Return the R file: kinds of options, and functions that have them as arguments."""
     sampling = SamplingParams.declared
-    further = {n: each for n, each in sampling.items() if n not in _R_ARGUMENTS}
+    further = {n: option for n, option in sampling.items() if n not in _R_ARGUMENTS}
     coding = options_of(AnnotateOptions, "many")
-    passed_on = {n: each for n, each in coding.items() if n not in _R_ITSELF}
-    arguments = {n: each for n, each in coding.items() if n != "versions"}
-    own = {name: sampling[name] for name in _R_ARGUMENTS}
+    passed_on = {n: option for n, option in coding.items() if n not in _R_ITSELF}
+    arguments = {n: option for n, option in coding.items() if n != "versions"}
+    of_r = {name: sampling[name] for name in _R_ARGUMENTS}
     formals = _r_formals(arguments.values())
     return "\n".join(
         [
             f"# {MARK}",
             "",
             "# Conversions of the options, see as_option() and check_sampling().",
-            _r_kinds("sampling_kinds", own),
+            _r_kinds("sampling_kinds", of_r),
             _r_kinds("further_kinds", further),
             _r_kinds("annotate_kinds", passed_on),
             "",
@@ -408,19 +408,19 @@ def r_options() -> str:
 
 
 def _r_kinds(name: str, options: Mapping[str, Option]) -> str:
-    kinds = ", ".join(f'{each} = "{one.kind.r}"' for each, one in options.items())
+    kinds = ", ".join(f'{key} = "{one.kind.r}"' for key, one in options.items())
     return f"{name} <- c({kinds})"
 
 
 def _r_formals(options: Iterable[Option]) -> str:
-    return ", ".join(f"{each.name} = {_r_default(each)}" for each in options)
+    return ", ".join(f"{option.name} = {_r_default(option)}" for option in options)
 
 
 def _r_default(option: Option) -> str:
     choices = getattr(option.kind, "choices", ())
     if option.name == "progress":
         return "interactive()"
-    if choices and all(isinstance(each, str) for each in choices):
+    if choices and all(isinstance(choice, str) for choice in choices):
         return _r_value((option.default, *(c for c in choices if c != option.default)))
     return _r_value(option.default)
 
@@ -442,13 +442,13 @@ def _r_value(value: object) -> str:
 def _r_params(options: Iterable[Option]) -> list[str]:
     """Return roxygen entries of options, with the words of R."""
     lines = []
-    for each in options:
-        text = str(each.facts.get("r_doc", ""))
+    for option in options:
+        text = str(option.facts.get("r_doc", ""))
         if not text:
-            text = re.sub(r'"([^"]*)"', r'`"\1"`', each.doc)
+            text = re.sub(r'"([^"]*)"', r'`"\1"`', option.doc)
             for word, of_r in _R_WORDS.items():
                 text = re.sub(rf"(?<!\w){re.escape(word)}(?!\w)", of_r, text)
-        head, rest = f"#' @param {each.name} ", "#'   "
+        head, rest = f"#' @param {option.name} ", "#'   "
         lines += textwrap.wrap(
             text,
             width=100,

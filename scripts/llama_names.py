@@ -66,11 +66,11 @@ def names_of(folder: Path) -> Names:
     enums = dict(re.findall(r'\{\s*(LLM_ARCH_\w+)\s*,\s*"([^"]+)"\s*\}', arch))
     enums.pop("LLM_ARCH_UNKNOWN", None)
     keys = frozenset(re.findall(r'\{\s*LLM_KV_\w+\s*,\s*"([^"]+)"\s*\}', arch))
-    made = re.findall(
+    factories = re.findall(
         r"((?:case LLM_ARCH_\w+:\s*)+)return new (llama_model_\w+)\(", model
     )
     classes = dict.fromkeys(enums.values(), "")
-    for cases, name in made:
+    for cases, name in factories:
         for enum in re.findall(r"LLM_ARCH_\w+", cases):
             classes[enums[enum]] = name
     paths = sorted((*folder.glob("*.cpp"), *folder.glob("models/*.cpp")))
@@ -87,13 +87,13 @@ def names_of(folder: Path) -> Names:
         if file.startswith("models/"):
             for name in re.findall(r"\b(llama_model_\w+)::", text):
                 files.setdefault(name, set()).add(file)
-    if len(enums) < 2 or not keys or not made:
+    if len(enums) < 2 or not keys or not factories:
         sys.exit(f"error: {folder}: no names of architectures or keys were found")
     return Names(
         classes,
         keys,
         {file: statements(text) for file, text in texts.items()},
-        {name: frozenset(found) for name, found in files.items()},
+        {name: frozenset(members) for name, members in files.items()},
         dict(bases),
     )
 
@@ -122,8 +122,8 @@ def review(old: Names, new: Names) -> str:
         ("New keys", sorted(new.keys - old.keys)),
         ("Keys that are gone", sorted(old.keys - new.keys)),
     ]
-    for file, found in sorted(new.statements.items()):
-        if more := sorted(found - old.statements.get(file, frozenset())):
+    for file, checks in sorted(new.statements.items()):
+        if more := sorted(checks - old.statements.get(file, frozenset())):
             parts.append((f"New in {file}", [f"`{line}`" for line in more]))
     lines = [
         "\n".join((f"## {title} ({len(items)})", "", *(f"- {item}" for item in items)))
@@ -175,15 +175,15 @@ def sources(version: str) -> Path:
     if Path(version, "llama-arch.cpp").is_file():
         return Path(version)
     folder = ROOT / "build" / "llama-names" / version
-    found = folder / "vendor" / "llama.cpp" / "src"
-    if not found.is_dir():
+    source = folder / "vendor" / "llama.cpp" / "src"
+    if not source.is_dir():
         script = (
             "source scripts/common.sh; source scripts/llama_source.sh; "
             'fetch_llama_source "$1" "$2" "*/vendor/llama.cpp/src/*"'
         )
         command = ["/bin/bash", "-c", script, "bash", version, str(folder)]
         subprocess.run(command, check=True, cwd=ROOT)
-    return found
+    return source
 
 
 def main(argv: list[str]) -> None:

@@ -66,8 +66,8 @@ def status_of(path: str, name: str) -> str:
     if field.values is None:
         return "no effect"
     reason = f": {field.reason}" if field.reason else ""
-    shown = " or ".join(f"`{JSON.literal(value)}`" for value in (None, *field.values))
-    return f"refused, except {shown}{reason}"
+    allowed = " or ".join(f"`{JSON.literal(value)}`" for value in (None, *field.values))
+    return f"refused, except {allowed}{reason}"
 
 
 def of_openai() -> dict[str, list[str]]:
@@ -85,25 +85,25 @@ def of_openai() -> dict[str, list[str]]:
 def of_llama_server(source: str) -> dict[str, list[str]]:
     """Return the fields of completions in llama-server's server-schema.cpp."""
     pattern = r'\badd\(\(new field_\w+\("(\w+)"|add_alias\("(\w+)"\)'
-    found = {one or other for one, other in re.findall(pattern, source)}
-    return {CHAT: sorted(found), TEXT: sorted(found)}
+    names = {one or other for one, other in re.findall(pattern, source)}
+    return {CHAT: sorted(names), TEXT: sorted(names)}
 
 
 def of_vllm(folder: Path) -> dict[str, list[str]]:
     """Return the fields of each path in the classes of vLLM's sources."""
-    found: dict[str, list[str]] = {}
+    fields: dict[str, list[str]] = {}
     for path in sorted(folder.rglob("protocol.py")):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             if isinstance(node, ast.ClassDef) and node.name in _OF_VLLM:
                 names = [
-                    each.target.id
-                    for each in node.body
-                    if isinstance(each, ast.AnnAssign)
-                    and isinstance(each.target, ast.Name)
-                    and not each.target.id.startswith("_")
+                    field.target.id
+                    for field in node.body
+                    if isinstance(field, ast.AnnAssign)
+                    and isinstance(field.target, ast.Name)
+                    and not field.target.id.startswith("_")
                 ]
-                found[_OF_VLLM[node.name]] = sorted(names)
-    return found
+                fields[_OF_VLLM[node.name]] = sorted(names)
+    return fields
 
 
 def table() -> str:
@@ -112,8 +112,8 @@ def table() -> str:
     rows: dict[tuple[str, str, str], dict[str, list[str]]] = {}
     refused: dict[str, None] = {}
     n_served = 0
-    for api, own in record.items():
-        for path, names in own["paths"].items():
+    for api, entry in record.items():
+        for path, names in entry["paths"].items():
             for name in names:
                 status = status_of(path, name)
                 if status == "served":
@@ -131,7 +131,7 @@ def table() -> str:
         f"| `{name}` | {types} | {_paths(apis)} | {_accepted(status)} |"
         for (name, types, status), apis in sorted(rows.items())
     ]
-    versions = ", ".join(f"{api} {own['version']}" for api, own in record.items())
+    versions = ", ".join(f"{api} {entry['version']}" for api, entry in record.items())
     head = f"Fields of {versions}. {n_served} fields of paths are served; the others:"
     names = ", ".join(f"`{name}`" for name in sorted(refused))
     end = f"Refused where they have no effect, except `null`: {names}."
@@ -177,11 +177,11 @@ def main() -> None:
     record["OpenAI"] = {"version": version("openai"), "paths": of_openai()}
     if options.llama_server is not None:
         source = options.llama_server.read_text(encoding="utf-8")
-        own = record.get("llama-server", {"version": "unknown"})
-        record["llama-server"] = {**own, "paths": of_llama_server(source)}
+        entry = record.get("llama-server", {"version": "unknown"})
+        record["llama-server"] = {**entry, "paths": of_llama_server(source)}
     if options.vllm is not None:
-        own = record.get("vLLM", {"version": "unknown"})
-        record["vLLM"] = {**own, "paths": of_vllm(options.vllm)}
+        entry = record.get("vLLM", {"version": "unknown"})
+        record["vLLM"] = {**entry, "paths": of_vllm(options.vllm)}
     RECORD.write_text(_written(record), encoding="utf-8")
 
 

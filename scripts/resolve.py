@@ -43,10 +43,10 @@ OF_LLAMA = ("diskcache>=5.6.1", "typing-extensions>=4.5")
 def declared(extras: tuple[str, ...] = ()) -> list[str]:
     """Return the requirements in pyproject.toml, without llama-cpp-python."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
-    found = list(project["dependencies"])
+    requirements = list(project["dependencies"])
     for extra in extras:
-        found += project["optional-dependencies"][extra]
-    return [text for text in found if not text.startswith("llama-cpp-python")]
+        requirements += project["optional-dependencies"][extra]
+    return [text for text in requirements if not text.startswith("llama-cpp-python")]
 
 
 def resolved(requirements: list[str], *options: str) -> dict[str, str]:
@@ -74,11 +74,11 @@ def raised(requirements: list[str], versions: dict[str, str]) -> list[str]:
     """Return a line on each lower bound that the resolver could not choose."""
     lines = []
     for text in requirements:
-        bound = re.search(r">=([\d.]+)", text)
+        least = re.search(r">=([\d.]+)", text)
         version = versions.get(name_of(text))
-        if bound is None or version is None:
+        if least is None or version is None:
             continue
-        if re.sub(r"(\.0)+$", "", version) != re.sub(r"(\.0)+$", "", bound[1]):
+        if re.sub(r"(\.0)+$", "", version) != re.sub(r"(\.0)+$", "", least[1]):
             lines.append(f"{text}: the lowest that can be installed is {version}")
     return lines
 

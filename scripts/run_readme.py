@@ -80,13 +80,13 @@ class Picture(NamedTuple):
     tolerance: float
 
     def drawing(self, code: str) -> str:
-        """Return an example that also writes the picture and its record, see `made`."""
+        """Return an example that also writes the picture and record, see `content`."""
         size = {"width": self.width, "height": self.height, "dots": self.dots}
         before = _DRAWN.format(**size)
         after = _RECORDED.format(object=self.object, call=self.call, **size)
         return f"{before}\n{code}\n{after}"
 
-    def made(self, folder: Path) -> tuple[bytes, dict[str, Any]]:
+    def content(self, folder: Path) -> tuple[bytes, dict[str, Any]]:
         """Return the picture that an example wrote to a folder, and its record."""
         text = (folder / "picture.fig").read_text(encoding="latin-1")
         drawn = re.findall(r"^4(?: \S+){12} (.*)\\001$", text, re.MULTILINE)
@@ -124,8 +124,8 @@ def record_of(picture: bytes) -> dict[str, Any] | None:
     """Return the record in a PNG; None without one."""
     with Image.open(io.BytesIO(picture)) as image:
         text = getattr(image, "text", {}).get(_KEY)
-    found: dict[str, Any] | None = None if text is None else json.loads(text)
-    return found
+    record: dict[str, Any] | None = None if text is None else json.loads(text)
+    return record
 
 
 PICTURES = {
@@ -154,16 +154,16 @@ def blocks(page: str, language: str, n: int) -> str:
     text = (ROOT / page).read_text(encoding="utf-8")
     if page.endswith(".R"):
         return text
-    found = []
+    codes = []
     for name, code in re.findall(
         r"^```(\w+)\n(.*?)^```$", text, re.MULTILINE | re.DOTALL
     ):
         is_curl = name == "sh" and code.startswith("curl ")
         if ("curl" if is_curl else name) == language and not SKIPPED.search(code):
-            found.append(code)
-    if len(found) < n:
-        raise SystemExit(f"{page} has {len(found)} examples in {language}, not {n}")
-    return "\n".join(found[:n])
+            codes.append(code)
+    if len(codes) < n:
+        raise SystemExit(f"{page} has {len(codes)} examples in {language}, not {n}")
+    return "\n".join(codes[:n])
 
 
 def commands(language: str, code: str, folder: Path) -> list[list[str]]:
@@ -217,10 +217,10 @@ def ask_server(line: str, folder: Path, env: dict[str, str]) -> bool:
 def keep(picture: Picture, folder: Path, *, is_check: bool) -> bool:
     """Compare the picture that an example drew with the one in the repository."""
     path = ROOT / picture.path
-    made, record = picture.made(folder)
+    image, record = picture.content(folder)
     problem = picture.problem(record_of(path.read_bytes()), record)
     if problem and not is_check:
-        path.write_bytes(made)
+        path.write_bytes(image)
     if problem:
         print(f"{picture.path} was not what its example draws: {problem}", flush=True)
     return not (problem and is_check)

@@ -36,8 +36,8 @@ PIN = re.compile(r"(llama-cpp-python(?:==| ))(\d+\.\d+\.\d+)")
 
 def project_version(name: str, pattern: str) -> str:
     """Return the version of the project in a file."""
-    found = re.search(pattern, (ROOT / name).read_text(encoding="utf-8"), re.MULTILINE)
-    return "nothing" if found is None else ".".join(found.groups())
+    match = re.search(pattern, (ROOT / name).read_text(encoding="utf-8"), re.MULTILINE)
+    return "nothing" if match is None else ".".join(match.groups())
 
 
 def pins(name: str) -> str:

@@ -138,8 +138,8 @@ def _model_path(variable: str, name: str) -> Path:
 @pytest.fixture(scope="session")
 def templates_folder() -> Path:
     """The chat templates of llama.cpp, from the source of llama-cpp-python."""
-    own = _FOLDER.parent / f"templates-{version('llama-cpp-python')}"
-    path = Path(os.environ.get("LLAMAHERD_TEST_TEMPLATES") or own)
+    default = _FOLDER.parent / f"templates-{version('llama-cpp-python')}"
+    path = Path(os.environ.get("LLAMAHERD_TEST_TEMPLATES") or default)
     if not path.is_dir():
         pytest.fail(f"{path} is missing: run `make models`")
     return path
@@ -246,8 +246,8 @@ def browser() -> Iterator[Browser]:
     if program is None:
         pytest.skip("this system has no chromium that scripts/setup_system.sh installs")
     with sync_playwright() as playwright:
-        made = playwright.chromium.launch(
+        chromium = playwright.chromium.launch(
             executable_path=program, args=["--no-sandbox", "--disable-gpu"]
         )
-        yield made
-        made.close()
+        yield chromium
+        chromium.close()

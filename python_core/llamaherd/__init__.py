@@ -32,8 +32,8 @@ def __getattr__(name: str) -> object:
     if name == "__version__":
         from importlib.metadata import version  # takes long
 
-        globals()[name] = found = version("llamaherd")  # a server tells it in each answer
-        return found
+        globals()[name] = text = version("llamaherd")  # a server tells it in each answer
+        return text
     if name in _names:
         return _imported(name)
     if name[:1].isupper() and (cls := getattr(_imported("types"), name, None)):

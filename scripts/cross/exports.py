@@ -27,37 +27,37 @@ _HERE = "@rpath/"
 
 def of_headers(binary: Any, headers: list[Path]) -> list[str]:
     """Compare the exported functions with those that headers declare."""
-    wanted = {
+    declared = {
         name for path in headers for name in _FUNCTION.findall(path.read_text("utf-8"))
     }
-    exported = {each.name.removeprefix("_") for each in binary.exported_functions}
+    exported = {entry.name.removeprefix("_") for entry in binary.exported_functions}
     if not isinstance(binary, lief.PE.Binary):  # others export symbols of C++, too
         exported = {name for name in exported if name.startswith(("lh_", "newrllama_"))}
-    found = [] if wanted else ["the headers declare no functions"]
-    if missing := wanted - exported:
-        found.append(f"it does not export {', '.join(sorted(missing))}")
-    if more := exported - wanted:
-        found.append(f"it exports {', '.join(sorted(more))}, which no header declares")
-    return found
+    problems = [] if declared else ["the headers declare no functions"]
+    if missing := declared - exported:
+        problems.append(f"it does not export {', '.join(sorted(missing))}")
+    if more := exported - declared:
+        problems.append(f"it exports {', '.join(sorted(more))}, which no header declares")
+    return problems
 
 
 def of_macos(binary: Any, options: argparse.Namespace) -> list[str]:
     """Return the problems of names, search paths and version."""
-    found = []
-    own = [x.name for x in binary.libraries if _is_name(x)]
-    if [name.startswith(_HERE) for name in own] != [True]:
-        found.append(f"its name does not begin with {_HERE}: {own}")
+    problems = []
+    names = [x.name for x in binary.libraries if _is_name(x)]
+    if [name.startswith(_HERE) for name in names] != [True]:
+        problems.append(f"its name does not begin with {_HERE}: {names}")
     if options.rpath not in [path.path for path in binary.rpaths]:
-        found.append(f"it does not search {options.rpath}")
+        problems.append(f"it does not search {options.rpath}")
     for name in needed(binary):
         here = name.startswith(_HERE) and (options.folder / name[len(_HERE) :]).exists()
         if not here and not name.startswith("/usr/lib/"):
-            found.append(f"it needs {name}")
+            problems.append(f"it needs {name}")
     version = binary.build_version
     least = [] if version is None else version.minos
     if [*least][:2] != [int(part) for part in options.oldest.split(".")]:
-        found.append(f"its oldest macOS is {least}, not {options.oldest}")
-    return found
+        problems.append(f"its oldest macOS is {least}, not {options.oldest}")
+    return problems
 
 
 def _is_name(library: Any) -> bool:
@@ -68,7 +68,7 @@ def needed(binary: Any) -> list[str]:
     """Return the names of the libraries that a library needs."""
     if isinstance(binary, lief.MachO.Binary):
         return sorted(x.name for x in binary.libraries if not _is_name(x))
-    return sorted(each.name for each in binary.imports)
+    return sorted(entry.name for entry in binary.imports)
 
 
 def main() -> None:
@@ -83,10 +83,10 @@ def main() -> None:
     binary: Any = lief.parse(options.library)
     if binary is None:
         sys.exit(f"{options.library} is no library")
-    found = of_macos(binary, options) if options.rpath else []
-    found += of_headers(binary, options.headers) if options.headers else []
-    if found:
-        sys.exit(f"{options.library}: " + "; ".join(found))
+    problems = of_macos(binary, options) if options.rpath else []
+    problems += of_headers(binary, options.headers) if options.headers else []
+    if problems:
+        sys.exit(f"{options.library}: " + "; ".join(problems))
     print(f"{options.library.name} needs {', '.join(needed(binary))}")
 
 

@@ -32,7 +32,10 @@ def main(folder: str) -> None:
         module = lief.PE.parse(file)
         libraries = module.imports if module else ()
         names |= {
-            str(x.name) for each in libraries if each.name == _OLD for x in each.entries
+            str(x.name)
+            for library in libraries
+            if library.name == _OLD
+            for x in library.entries
         }
         file.write_bytes(file.read_bytes().replace(_OLD.encode(), _NEW.encode()))
     print(f"LIBRARY {_NEW}\nEXPORTS")

@@ -39,7 +39,7 @@ def label(path: str) -> str | None:
 
 def main(path: str | None = None) -> None:
     """Label one text if a model is given, and print the backend."""
-    found = label(path) if path else None
+    answer = label(path) if path else None
     import llama_cpp  # shares the libraries, in this order too
 
     loaded = libraries()
@@ -52,9 +52,9 @@ def main(path: str | None = None) -> None:
         sys.exit("ggml does not compute on llamaherd's threads")
     if not path:
         return
-    print(f"label {found!r} after {time.perf_counter() - START:.1f} s")
-    if found not in LABELS:
-        sys.exit(f"{found!r} is none of {LABELS}")
+    print(f"label {answer!r} after {time.perf_counter() - START:.1f} s")
+    if answer not in LABELS:
+        sys.exit(f"{answer!r} is none of {LABELS}")
 
 
 if __name__ == "__main__":

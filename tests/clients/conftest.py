@@ -33,10 +33,10 @@ def running(*options: str) -> Iterator[str]:
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server:
         assert server.stdout is not None
         line = server.stdout.readline()
-        found = re.search(r"http://\S+", line)
-        assert found is not None, line
+        match = re.search(r"http://\S+", line)
+        assert match is not None, line
         try:
-            yield found.group(0)
+            yield match.group(0)
         finally:
             server.terminate()
             assert server.wait(120) == 0
@@ -47,11 +47,11 @@ def url() -> Iterator[str]:
     """Start a deterministic server with two models; return its address."""
     embeddings = os.environ["LLAMAHERD_TEST_MINILM"]
     file = os.environ.get("LLAMAHERD_RECORD")
-    with running("--deterministic", "--embedding-model", embeddings) as found:
+    with running("--deterministic", "--embedding-model", embeddings) as address:
         if file is None:
-            yield found
+            yield address
         else:
-            with recorded(found, file) as proxy:
+            with recorded(address, file) as proxy:
                 yield proxy
 
 
@@ -63,5 +63,5 @@ def base_url(url: str) -> str:
 
 @pytest.fixture(scope="session")
 def sdk(base_url: str) -> Iterator[openai.OpenAI]:
-    with openai.OpenAI(base_url=base_url, api_key="none", max_retries=0) as made:
-        yield made
+    with openai.OpenAI(base_url=base_url, api_key="none", max_retries=0) as client:
+        yield client

@@ -33,7 +33,7 @@ def recorded(url: str, file: str) -> Iterator[str]:
         file: File for the requests, written at the end.
     """
     target = urlsplit(url)
-    found: dict[str, dict[str, Any]] = {}
+    bodies: dict[str, dict[str, Any]] = {}
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
@@ -62,7 +62,7 @@ def recorded(url: str, file: str) -> Iterator[str]:
             test = os.environ.get("PYTEST_CURRENT_TEST", "").partition(" ")[0]
             client = test.partition("::test_")[2]
             shape = json.dumps([client, self.path, sorted(body)])
-            found.setdefault(shape, {"client": client, "path": self.path, "body": body})
+            bodies.setdefault(shape, {"client": client, "path": self.path, "body": body})
 
         def log_message(self, *_: object) -> None:
             pass
@@ -71,5 +71,5 @@ def recorded(url: str, file: str) -> Iterator[str]:
         threading.Thread(target=server.serve_forever, daemon=True).start()
         yield f"http://127.0.0.1:{server.server_address[1]}"
         server.shutdown()
-    text = json.dumps(list(found.values()), indent=1, ensure_ascii=False)
+    text = json.dumps(list(bodies.values()), indent=1, ensure_ascii=False)
     Path(file).write_text(f"{text}\n", encoding="utf-8")

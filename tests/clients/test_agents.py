@@ -75,17 +75,17 @@ def test_a_second_turn_has_the_first(model: Any) -> None:
 
 
 def test_a_form(model: Any) -> None:
-    found = asyncio.run(agents.Runner.run(_agent(model, output_type=Review), ASK))
-    assert isinstance(found.final_output, Review)
+    run = asyncio.run(agents.Runner.run(_agent(model, output_type=Review), ASK))
+    assert isinstance(run.final_output, Review)
 
 
 def test_a_forced_call(model: Any) -> None:
-    asked: list[str] = []
+    cities: list[str] = []
 
     @agents.function_tool
     def weather(city: Literal["Paris", "Rome"]) -> str:
         """Return the weather."""
-        asked.append(city)
+        cities.append(city)
         return f"rain in {city}"
 
     agent = _agent(
@@ -94,5 +94,5 @@ def test_a_forced_call(model: Any) -> None:
         tool_use_behavior="stop_on_first_tool",
         settings={"tool_choice": "required"},
     )
-    found = asyncio.run(agents.Runner.run(agent, ASK))
-    assert found.final_output == f"rain in {asked[0]}"
+    run = asyncio.run(agents.Runner.run(agent, ASK))
+    assert run.final_output == f"rain in {cities[0]}"

@@ -31,8 +31,8 @@ TOOL: Any = {
 
 @pytest.fixture
 def sdk(url: str) -> Iterator[anthropic.Anthropic]:
-    with anthropic.Anthropic(base_url=url, api_key="none", max_retries=0) as made:
-        yield made
+    with anthropic.Anthropic(base_url=url, api_key="none", max_retries=0) as client:
+        yield client
 
 
 def test_texts_and_streams_are_equal(sdk: anthropic.Anthropic) -> None:
@@ -54,7 +54,7 @@ def test_texts_and_streams_are_equal(sdk: anthropic.Anthropic) -> None:
 
 
 def test_models_are_listed(sdk: anthropic.Anthropic) -> None:
-    model = next(listed for listed in sdk.models.list() if listed.id == NAME)
+    model = next(info for info in sdk.models.list() if info.id == NAME)
     assert (model.display_name, model.type) == (NAME, "model")
     assert sdk.models.retrieve(NAME).created_at == model.created_at
     assert model.created_at.year >= 2026
@@ -64,15 +64,15 @@ def test_a_stop_text(sdk: anthropic.Anthropic) -> None:
     (block,) = sdk.messages.create(messages=ASK, **BRIEF).content
     assert block.type == "text"
     stop = block.text[4:7]
-    got = sdk.messages.create(messages=ASK, stop_sequences=[stop], **BRIEF)
-    assert (got.stop_reason, got.stop_sequence) == ("stop_sequence", stop)
+    message = sdk.messages.create(messages=ASK, stop_sequences=[stop], **BRIEF)
+    assert (message.stop_reason, message.stop_sequence) == ("stop_sequence", stop)
 
 
 def test_a_call_and_its_result(sdk: anthropic.Anthropic) -> None:
     forced: Any = {"tools": [TOOL], "tool_choice": {"type": "tool", "name": "weather"}}
-    ask = {**BRIEF, **forced, "max_tokens": 60}
-    first = sdk.messages.create(messages=ASK, **ask)
-    with sdk.messages.stream(messages=ASK, **ask) as stream:
+    body = {**BRIEF, **forced, "max_tokens": 60}
+    first = sdk.messages.create(messages=ASK, **body)
+    with sdk.messages.stream(messages=ASK, **body) as stream:
         streamed = stream.get_final_message()
     assert first.stop_reason == streamed.stop_reason == "tool_use"
     for message in (first, streamed):

@@ -36,12 +36,12 @@ def model(base_url: str) -> Any:
 
 
 def _instances(kind: str, arguments: list[Any]) -> list[Any]:
-    return [Instance(kind, {}, each, i) for i, each in enumerate(arguments)]
+    return [Instance(kind, {}, row, i) for i, row in enumerate(arguments)]
 
 
 def test_log_likelihoods(model: Any, sdk: openai.OpenAI) -> None:
-    found = model.loglikelihood(_instances("loglikelihood", PAIRS))
-    got: Any = sdk.post(
+    likelihoods = model.loglikelihood(_instances("loglikelihood", PAIRS))
+    scores: Any = sdk.post(
         "/score",
         cast_to=object,
         body={
@@ -49,31 +49,31 @@ def test_log_likelihoods(model: Any, sdk: openai.OpenAI) -> None:
             "continuations": [ending for _, ending in PAIRS],
         },
     )
-    expected = [row["continuations"][0]["logprob"] for row in got["data"]]
-    assert [value for value, _ in found] == pytest.approx(expected, abs=1e-6)
+    expected = [row["continuations"][0]["logprob"] for row in scores["data"]]
+    assert [value for value, _ in likelihoods] == pytest.approx(expected, abs=1e-6)
 
 
 def test_an_own_answer_is_greedy(model: Any, sdk: openai.OpenAI) -> None:
     start = "Count: one, two,"
-    ask: dict[str, Any] = {"model": NAME, "temperature": 0, "max_tokens": 4}
-    own = sdk.completions.create(prompt=start, **ask).choices[0].text
-    pairs = [(start, own), (start, " nonsense indeed")]
-    found = model.loglikelihood(_instances("loglikelihood", pairs))
-    assert [is_greedy for _, is_greedy in found] == [True, False]
+    body: dict[str, Any] = {"model": NAME, "temperature": 0, "max_tokens": 4}
+    text = sdk.completions.create(prompt=start, **body).choices[0].text
+    pairs = [(start, text), (start, " nonsense indeed")]
+    likelihoods = model.loglikelihood(_instances("loglikelihood", pairs))
+    assert [is_greedy for _, is_greedy in likelihoods] == [True, False]
 
 
 def test_rolling_log_likelihoods(model: Any) -> None:
     texts = [("A short text about nothing.",), ("Another one.",)]
-    found = model.loglikelihood_rolling(_instances("loglikelihood_rolling", texts))
-    assert all(value < 0 for value in found)
+    likelihoods = model.loglikelihood_rolling(_instances("loglikelihood_rolling", texts))
+    assert all(value < 0 for value in likelihoods)
 
 
 def test_generated_texts(model: Any, base_url: str) -> None:
     options = {"until": ["\n"], "max_gen_toks": 8, "do_sample": False}
-    asked: list[Any] = [("Count: one, two,", options), ("A, b, c,", options)]
-    found = model.generate_until(_instances("generate_until", asked))
-    assert len(found) == 2
-    assert all(isinstance(text, str) and text for text in found)
+    requests: list[Any] = [("Count: one, two,", options), ("A, b, c,", options)]
+    texts = model.generate_until(_instances("generate_until", requests))
+    assert len(texts) == 2
+    assert all(isinstance(text, str) and text for text in texts)
     chats = LocalChatCompletion(model=NAME, base_url=f"{base_url}/chat/completions")
-    asked = [(JsonChatStr('[{"role": "user", "content": "Say hello."}]'), options)]
-    assert chats.generate_until(_instances("generate_until", asked))[0]
+    requests = [(JsonChatStr('[{"role": "user", "content": "Say hello."}]'), options)]
+    assert chats.generate_until(_instances("generate_until", requests))[0]

@@ -52,45 +52,45 @@ def test_chats_and_streams_are_equal(sdk: openai.OpenAI) -> None:
 
 
 def test_many_at_once_from_asyncio(base_url: str, sdk: openai.OpenAI) -> None:
-    async def ask() -> list[str | None]:
+    async def texts() -> list[str | None]:
         async with openai.AsyncOpenAI(base_url=base_url, api_key="x") as client:
-            made = (
+            chats = (
                 client.chat.completions.create(messages=HELLO, **PLAIN) for _ in range(8)
             )
             return [
-                each.choices[0].message.content for each in await asyncio.gather(*made)
+                chat.choices[0].message.content for chat in await asyncio.gather(*chats)
             ]
 
     text = sdk.chat.completions.create(messages=HELLO, **PLAIN).choices[0].message.content
-    assert asyncio.run(ask()) == [text] * 8
+    assert asyncio.run(texts()) == [text] * 8
 
 
 def test_parsed_answers(sdk: openai.OpenAI) -> None:
-    got = sdk.chat.completions.parse(
+    chat = sdk.chat.completions.parse(
         messages=HELLO, response_format=Review, **{**PLAIN, "max_tokens": 60}
     )
-    assert isinstance(got.choices[0].message.parsed, Review)
+    assert isinstance(chat.choices[0].message.parsed, Review)
     with sdk.chat.completions.stream(
         messages=HELLO, response_format=Review, **{**PLAIN, "max_tokens": 60}
     ) as stream:
         final = stream.get_final_completion()
-    assert final.choices[0].message.parsed == got.choices[0].message.parsed
+    assert final.choices[0].message.parsed == chat.choices[0].message.parsed
 
 
 def test_forced_calls_of_functions(sdk: openai.OpenAI) -> None:
-    ask: dict[str, Any] = {"messages": HELLO, "tools": [TOOL], "tool_choice": "required"}
-    ask |= {**PLAIN, "max_tokens": 60}
-    got = sdk.chat.completions.create(**ask).choices[0]
-    assert got.finish_reason == "tool_calls"
-    (call,) = got.message.tool_calls or []
+    body: dict[str, Any] = {"messages": HELLO, "tools": [TOOL], "tool_choice": "required"}
+    body |= {**PLAIN, "max_tokens": 60}
+    choice = sdk.chat.completions.create(**body).choices[0]
+    assert choice.finish_reason == "tool_calls"
+    (call,) = choice.message.tool_calls or []
     assert json.loads(call.function.arguments)["city"] in ("Paris", "Rome")  # type: ignore[union-attr]
-    with sdk.chat.completions.stream(**ask) as stream:
+    with sdk.chat.completions.stream(**body) as stream:
         final = stream.get_final_completion().choices[0]
     assert final.message.tool_calls is not None
     assert final.message.tool_calls[0].function.arguments == call.function.arguments  # type: ignore[union-attr]
     answered = [
         *HELLO,
-        got.message,
+        choice.message,
         {"role": "tool", "tool_call_id": call.id, "content": "Sunny."},
     ]
     assert (
@@ -99,11 +99,11 @@ def test_forced_calls_of_functions(sdk: openai.OpenAI) -> None:
 
 
 def test_logprobs_samples_and_completions(sdk: openai.OpenAI) -> None:
-    got = sdk.chat.completions.create(
+    chat = sdk.chat.completions.create(
         messages=HELLO, logprobs=True, top_logprobs=2, **PLAIN
     )
-    assert got.choices[0].logprobs is not None
-    assert got.choices[0].logprobs.content
+    assert chat.choices[0].logprobs is not None
+    assert chat.choices[0].logprobs.content
     several = sdk.completions.create(
         prompt=["One, two,", "A, b,"], n=2, model=NAME, max_tokens=4
     )

@@ -32,9 +32,9 @@ def document() -> Iterator[Any]:
 
 def test_answers_are_those_of_the_document(document: Any) -> None:
     for operation in document.get_all_operations():
-        found = operation.ok()
+        endpoint = operation.ok()
 
-        @given(case=found.as_strategy())
+        @given(case=endpoint.as_strategy())
         @settings(
             max_examples=_N_EXAMPLES,
             deadline=None,

@@ -51,22 +51,22 @@ def _lite(base_url: str) -> dict[str, Any]:
 
 
 def test_litellm(base_url: str) -> None:
-    ask = {**_lite(base_url), "messages": HELLO, "max_tokens": 30, "temperature": 0}
-    text = litellm.completion(**ask).choices[0].message.content
-    chunks = litellm.completion(**ask, stream=True)
+    body = {**_lite(base_url), "messages": HELLO, "max_tokens": 30, "temperature": 0}
+    text = litellm.completion(**body).choices[0].message.content
+    chunks = litellm.completion(**body, stream=True)
     assert "".join(c.choices[0].delta.content or "" for c in chunks) == text
-    found = asyncio.run(litellm.acompletion(**ask))
-    assert found.choices[0].message.content == text
-    parsed = litellm.completion(**ask, response_format=Review).choices[0].message.content
+    chat = asyncio.run(litellm.acompletion(**body))
+    assert chat.choices[0].message.content == text
+    parsed = litellm.completion(**body, response_format=Review).choices[0].message.content
     assert Review.model_validate_json(parsed)
-    several = litellm.completion(**{**ask, "temperature": 1}, n=2)
+    several = litellm.completion(**{**body, "temperature": 1}, n=2)
     assert len(several.choices) == 2
-    got = litellm.text_completion(
+    completion = litellm.text_completion(
         **{**_lite(base_url), "model": f"text-completion-openai/{NAME}"},
         prompt=["One, two,", "A, b,"],
         max_tokens=3,
     )
-    assert len(got.choices) == 2
+    assert len(completion.choices) == 2
     vectors = litellm.embedding(
         **{**_lite(base_url), "model": f"openai/{EMBEDDINGS}"}, input=["a", "b"]
     )
@@ -83,10 +83,10 @@ def _instructor(base_url: str, mode: str) -> Any:
 
 @pytest.mark.parametrize("mode", ["TOOLS", "TOOLS_STRICT", "JSON_SCHEMA"])
 def test_instructor(base_url: str, mode: str) -> None:
-    found = _instructor(base_url, mode).chat.completions.create(
+    review = _instructor(base_url, mode).chat.completions.create(
         model=NAME, messages=HELLO, response_model=Review, max_tokens=80, max_retries=0
     )
-    assert isinstance(found, Review)
+    assert isinstance(review, Review)
 
 
 @pytest.mark.parametrize("mode", ["JSON", "MD_JSON", "PARALLEL_TOOLS"])
@@ -131,7 +131,7 @@ def test_langchain(base_url: str) -> None:
     chat = _chain(base_url, temperature=0)
     text = chat.invoke(ASK).content
     assert "".join(part.content for part in chat.stream(ASK)) == text
-    assert [each.content for each in chat.batch([ASK, ASK])] == [text, text]
+    assert [message.content for message in chat.batch([ASK, ASK])] == [text, text]
     assert asyncio.run(chat.ainvoke(ASK)).content == text
     with_logprobs = _chain(base_url, logprobs=True).invoke(ASK)
     assert with_logprobs.response_metadata["logprobs"]["content"]
@@ -150,13 +150,13 @@ def test_langchain_with_structured_output(base_url: str, method: Any) -> None:
 
 
 def test_langchain_embeddings(base_url: str) -> None:
-    made = OpenAIEmbeddings(
+    embeddings = OpenAIEmbeddings(
         model=EMBEDDINGS,
         base_url=base_url,
         api_key="x",
         check_embedding_ctx_length=False,  # otherwise it sends tokens of OpenAI's models
     )
-    assert len(made.embed_documents(["a", "b"])) == 2
+    assert len(embeddings.embed_documents(["a", "b"])) == 2
 
 
 # ---- pydantic-ai ----
@@ -174,19 +174,19 @@ def test_pydantic_ai(base_url: str, output: Any) -> None:
         with pytest.raises(UnexpectedModelBehavior):
             agent.run_sync(ASK)
         return
-    found = agent.run_sync(ASK).output
-    assert isinstance(found, str if output is str else Review)
+    answer = agent.run_sync(ASK).output
+    assert isinstance(answer, str if output is str else Review)
 
 
 # ---- others ----
 
 
 def test_llama_index(base_url: str) -> None:
-    made = OpenAILike(
+    model = OpenAILike(
         model=NAME, api_base=base_url, api_key="x", is_chat_model=True, max_tokens=12
     )
-    assert made.complete(ASK).text
-    parts = [part.delta or "" for part in made.stream_complete(ASK)]
+    assert model.complete(ASK).text
+    parts = [part.delta or "" for part in model.stream_complete(ASK)]
     assert "".join(parts)
 
 
@@ -198,16 +198,16 @@ def test_llm(base_url: str, tmp_path: Path) -> None:
     )
     env = {**os.environ, "LLM_USER_PATH": str(tmp_path), "OPENAI_API_KEY": "x"}
 
-    def ask(*arguments: str) -> str:
+    def printed(*arguments: str) -> str:
         command = [sys.executable, "-m", "llm", "-m", "here", *arguments]
-        got = subprocess.run(
+        process = subprocess.run(
             command, env=env, capture_output=True, text=True, check=False
         )
-        assert got.returncode == 0, got.stderr
-        return got.stdout
+        assert process.returncode == 0, process.stderr
+        return process.stdout
 
     plain = ("-o", "max_tokens", "60", "-o", "temperature", "0")
-    whole = ask("Say hello.", "--no-stream", *plain)
-    assert ask("Say hello.", *plain).strip() == whole.strip()
+    whole = printed("Say hello.", "--no-stream", *plain)
+    assert printed("Say hello.", *plain).strip() == whole.strip()
     schema = json.dumps(Review.model_json_schema())
-    assert Review.model_validate_json(ask(ASK, "--schema", schema, *plain))
+    assert Review.model_validate_json(printed(ASK, "--schema", schema, *plain))

@@ -59,8 +59,8 @@ class Nodes:
         sides: tuple[Side, ...] = ("work", "head")
         for side in sides:
             self.kill(side)
-        for each in self._started:
-            each.wait()
+        for process in self._started:
+            process.wait()
         self._netns("down")
 
     def cut(self) -> None:

@@ -21,11 +21,11 @@ FOLDER = ROOT / "build/cluster"
 PAGE = ROOT / "docs/cluster.md"
 
 
-def kills(found: dict[str, Any]) -> list[str]:
+def kills(call: dict[str, Any]) -> list[str]:
     """Return a sentence on a call during which actors are killed."""
     return [
-        f"{found['n_kills']} times one of two workers was killed (SIGKILL) while they",
-        f"answered {found['n_prompts']:,} prompts: {found['n_lost']} answers were lost,",
+        f"{call['n_kills']} times one of two workers was killed (SIGKILL) while they",
+        f"answered {call['n_prompts']:,} prompts: {call['n_lost']} answers were lost,",
         "no answer was delivered twice, and all answers were the same as on one",
         "machine.",
     ]

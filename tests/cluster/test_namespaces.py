@@ -63,23 +63,23 @@ def start(tmp_path: Path, smollm2_path: Path) -> Iterator[Callable[..., Any]]:
             stdout=subprocess.PIPE,
             stderr=errors,
         )
-        told = Told(process)
+        driver = Told(process)
         try:
-            yield nodes, told, journal
+            yield nodes, driver, journal
         finally:
-            told.close()
+            driver.close()
             errors.seek(0)
             sys.stderr.write(errors.read()[-4000:])
 
 
-def check(told: Told, expected: lh.Results, journal: str) -> None:
+def check(driver: Told, expected: lh.Results, journal: str) -> None:
     """Check that each answer is right and delivered once."""
-    texts = told.wait_for("texts", timeout_s=400)
+    texts = driver.wait_for("texts", timeout_s=400)
     assert texts == expected.texts
-    assert told.wait_for("errors") == [None] * N
+    assert driver.wait_for("errors") == [None] * N
     # Answers that were computed twice are delivered once.
-    assert told.wait_for("n_generated") == expected.stats.n_generated_tokens
-    counts = [line["n_done"] for line in told.lines if "n_done" in line]
+    assert driver.wait_for("n_generated") == expected.stats.n_generated_tokens
+    counts = [line["n_done"] for line in driver.lines if "n_done" in line]
     assert counts == sorted(counts)
     assert counts[-1] == N
     stored = lh.journal_read(journal)
@@ -89,25 +89,25 @@ def check(told: Told, expected: lh.Results, journal: str) -> None:
 def test_a_cable_that_is_whole(
     start: tuple[Nodes, Told, str], expected: lh.Results
 ) -> None:
-    _, told, journal = start
-    check(told, expected, journal)
+    _, driver, journal = start
+    check(driver, expected, journal)
 
 
 def test_a_cable_that_is_cut_for_a_while(
     start: tuple[Nodes, Told, str], expected: lh.Results
 ) -> None:
-    nodes, told, journal = start
-    told.wait_for("n_done", N // 4)
+    nodes, driver, journal = start
+    driver.wait_for("n_done", N // 4)
     nodes.cut()
     time.sleep(CUT_S)
     nodes.join()
-    check(told, expected, journal)
+    check(driver, expected, journal)
 
 
 def test_a_cable_that_is_cut_for_good(
     start: tuple[Nodes, Told, str], expected: lh.Results
 ) -> None:
-    nodes, told, journal = start
-    told.wait_for("n_done", N // 4)
+    nodes, driver, journal = start
+    driver.wait_for("n_done", N // 4)
     nodes.cut()
-    check(told, expected, journal)
+    check(driver, expected, journal)

@@ -41,10 +41,10 @@ def test_the_example(
         text=True,
         check=True,
     )
-    found = re.search(r"in (\d+) s: (\d+) texts/s .* at most (\d+) MB", done.stdout)
-    assert found, done.stdout
+    match = re.search(r"in (\d+) s: (\d+) texts/s .* at most (\d+) MB", done.stdout)
+    assert match, done.stdout
     labelled = pads.dataset(tmp_path / "labelled")
     ids = labelled.to_table(columns=["id", "error"])
     assert sorted(ids["id"].to_pylist()) == list(range(n))
     assert ids["error"].null_count == n
-    assert int(found[3]) < 800  # MB of the driver
+    assert int(match[3]) < 800  # MB of the driver

@@ -133,16 +133,16 @@ def from_python(name: str, path: Path) -> Columns:
     kind, settings = TASKS[name]
     with lh.Model(path) as model:
         if kind == "embed":
-            found = lh.embed_parallel(model, TEXTS, **settings)
+            vectors = lh.embed_parallel(model, TEXTS, **settings)
             rows = [None if e else v.tolist() for v, e in
-                    zip(found.vectors, found.errors, strict=True)]  # fmt: skip
-            return {"embedding": ("vector", rows), "error": ("string", found.errors)}
+                    zip(vectors.vectors, vectors.errors, strict=True)]  # fmt: skip
+            return {"embedding": ("vector", rows), "error": ("string", vectors.errors)}
         with lh.Context(model, **CONTEXT) as context:
             if kind == "annotate":
-                given = {k: v for k, v in settings.items() if k != "codebook"}
+                options = {k: v for k, v in settings.items() if k != "codebook"}
                 table = pa.table({"text": TEXTS})
                 coded = lh.annotate(
-                    table, "text", settings["codebook"], context, columns="x_", **given
+                    table, "text", settings["codebook"], context, columns="x_", **options
                 )
                 return of_arrow(coded.frame)
             if kind == "generate":

@@ -153,5 +153,5 @@ def results(program: str, folder: Path, job: object, **variables: str) -> dict[s
     files[0].write_text(json.dumps(job), encoding="utf-8")
     runs = functools.partial(run, **variables) if variables else run_shared
     runs(*program.split(), *files)
-    found: dict[str, Any] = json.loads(files[1].read_text(encoding="utf-8"))
-    return found
+    content: dict[str, Any] = json.loads(files[1].read_text(encoding="utf-8"))
+    return content

@@ -61,9 +61,9 @@ def check(output: str, folder: Path) -> None:
     assert float(accuracy[1]) > 0.6
     _, rest = output.split("labels corrected by codes (DSL)")
     shares, *_ = rest.split("\n\n")
-    found = dict(re.findall(r"(\w+) share +([0-9.]+)", shares))
-    assert sorted(found) == sorted(TOPICS)
-    assert sum(map(float, found.values())) == pytest.approx(1, abs=0.001)
+    share_of = dict(re.findall(r"(\w+) share +([0-9.]+)", shares))
+    assert sorted(share_of) == sorted(TOPICS)
+    assert sum(map(float, share_of.values())) == pytest.approx(1, abs=0.001)
     assert (folder / "estimate.png").read_bytes().startswith(b"\x89PNG")
 
 
@@ -84,11 +84,11 @@ def test_corrected_shares_in_python(texts: Path, smollm2_path: Path) -> None:
 def test_naive_intervals_miss_the_truth_and_corrected_ones_do_not() -> None:
     output = run(EXAMPLES / "naive_or_corrected.py", 20)
     pattern = r"^(\w+) +slope ([\d.]+)  coverage (\d+)%  width ([\d.]+)$"
-    found = {row[0]: row[1:] for row in re.findall(pattern, output, re.MULTILINE)}
-    assert list(found) == ["naive", "gold", "dsl"]
-    slope = {name: float(row[0]) for name, row in found.items()}
-    covered = {name: int(row[1]) for name, row in found.items()}
-    width = {name: float(row[2]) for name, row in found.items()}
+    rows = {row[0]: row[1:] for row in re.findall(pattern, output, re.MULTILINE)}
+    assert list(rows) == ["naive", "gold", "dsl"]
+    slope = {name: float(row[0]) for name, row in rows.items()}
+    covered = {name: int(row[1]) for name, row in rows.items()}
+    width = {name: float(row[2]) for name, row in rows.items()}
     assert slope["naive"] < 0.15
     assert 0.17 < slope["dsl"] < 0.23
     assert covered["naive"] < 50
@@ -123,7 +123,7 @@ def test_parallel_generation() -> None:
 
 
 @pytest.fixture(scope="module")
-def found(tmp_path_factory: pytest.TempPathFactory, smollm2_path: Path) -> Path:
+def results_path(tmp_path_factory: pytest.TempPathFactory, smollm2_path: Path) -> Path:
     """Run annotation.R; return the folder with its files."""
     path = tmp_path_factory.mktemp("tutorials") / "found.rds"
     output = rscript.run(
@@ -136,15 +136,15 @@ def found(tmp_path_factory: pytest.TempPathFactory, smollm2_path: Path) -> Path:
 @pytest.mark.model
 @pytest.mark.usefixtures("_model")
 @starts_r
-def test_annotation(found: Path) -> None:
-    assert found.stat().st_size > 0
+def test_annotation(results_path: Path) -> None:
+    assert results_path.stat().st_size > 0
 
 
 @pytest.mark.model
 @pytest.mark.usefixtures("_model")
 @starts_r
-def test_validation(found: Path) -> None:
-    assert "validation: done" in rscript.run("tutorials/validation.R", found)
+def test_validation(results_path: Path) -> None:
+    assert "validation: done" in rscript.run("tutorials/validation.R", results_path)
 
 
 @pytest.mark.model
@@ -154,10 +154,10 @@ def test_reproducibility(tmp_path: Path) -> None:
     output = rscript.run("tutorials/reproducibility.R", tmp_path / "run.txt")
     assert "reproducibility: done" in output
     # The hashes are plain SHA-256 of the bytes of the log and of each text.
-    said = dict(re.findall(r"^(input|output|text) (.*?) $", output, re.MULTILINE))
-    assert said["input"] == hashlib.sha256(b"The sky is").hexdigest()
-    text = json.loads(said["text"])
-    assert said["output"] == hashlib.sha256(text.encode()).hexdigest()
+    printed = dict(re.findall(r"^(input|output|text) (.*?) $", output, re.MULTILINE))
+    assert printed["input"] == hashlib.sha256(b"The sky is").hexdigest()
+    text = json.loads(printed["text"])
+    assert printed["output"] == hashlib.sha256(text.encode()).hexdigest()
     digest, name = (tmp_path / "run.txt.sha256").read_text().split()
     log = (tmp_path / "run.txt").read_bytes()
     assert (digest, name) == (hashlib.sha256(log).hexdigest(), "run.txt")

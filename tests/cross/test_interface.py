@@ -48,8 +48,8 @@ def test_contexts_have_the_same_defaults(interface: dict[str, Any]) -> None:
     defaults = interface["context_defaults"]
     assert {"n_ctx", "n_threads", "n_seq_max", "kv_layout"} <= set(defaults)
     for name, default in defaults.items():
-        same = "auto" if parameters[name].default is None else parameters[name].default
-        assert default == same, name
+        python = "auto" if parameters[name].default is None else parameters[name].default
+        assert default == python, name
 
 
 def test_r_has_the_arguments_of_embed_parallel(interface: dict[str, Any]) -> None:
@@ -90,8 +90,8 @@ def test_a_journal_is_a_table(tmp_path: Path) -> None:
     journal.close()
     real = value(_r.journal_read(str(path)))
     kinds = [
-        {column["name"]: column["type"] for column in found["columns"]}
-        for found in (real, empty)
+        {column["name"]: column["type"] for column in table["columns"]}
+        for table in (real, empty)
     ]
     assert kinds[0] == kinds[1]
     columns = {column["name"]: column["values"] for column in real["columns"]}

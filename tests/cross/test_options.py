@@ -55,52 +55,52 @@ def formals(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, Any
 
 def taken(formals: dict[str, dict[str, Any]], name: str) -> Taken:
     """Return the options of a function: its own arguments, and the arguments in `...`."""
-    found = dict(formals[name])
-    if "..." in found and name != "annotate_texts":  # its `...` must be empty
-        found = formals["sampling_options"] | found
+    options = dict(formals[name])
+    if "..." in options and name != "annotate_texts":  # its `...` must be empty
+        options = formals["sampling_options"] | options
     if name == "quick_llama":  # its `...` are passed on
-        found = formals["generate_parallel"] | found
-    own = _OWN - {"n_threads"} if name == "embed_parallel" else _OWN
+        options = formals["generate_parallel"] | options
+    left_out = _OWN - {"n_threads"} if name == "embed_parallel" else _OWN
     return {
         option: _default(option, default)
-        for option, default in found.items()
-        if option not in own
+        for option, default in options.items()
+        if option not in left_out
     }
 
 
-def _default(option: str, given: object) -> object:
+def _default(option: str, default: object) -> object:
     """Return a default in Python's form; for a choice, the first value."""
-    if isinstance(given, list):
-        return tuple(given) if option == "dry_breakers" else given[0]
-    return REQUIRED if given == "(none)" else given
+    if isinstance(default, list):
+        return tuple(default) if option == "dry_breakers" else default[0]
+    return REQUIRED if default == "(none)" else default
 
 
-def wanted(name: str) -> Taken:
+def declared_options(name: str) -> Taken:
     """Return the declared options of a function of R, with their defaults."""
     kind, interface = R[name]
-    found = declared(kind, interface)
-    found.pop("params", None)  # settings are separate arguments
-    found.pop("versions", None)  # R adds its own
+    options = declared(kind, interface)
+    options.pop("params", None)  # settings are separate arguments
+    options.pop("versions", None)  # R adds its own
     if name == "generate":  # R does not stream answers
-        del found["stream"]
-    if "progress" in found:
-        found["progress"] = "interactive()"
+        del options["stream"]
+    if "progress" in options:
+        options["progress"] = "interactive()"
     if name == "quick_llama":  # localLLM has a number
-        found["max_tokens"] = DEFAULT_MAX_TOKENS
-    return found
+        options["max_tokens"] = DEFAULT_MAX_TOKENS
+    return options
 
 
 @pytest.mark.parametrize("name", R)
 def test_r_takes_the_declared_options(
     formals: dict[str, dict[str, Any]], name: str
 ) -> None:
-    assert differences(wanted(name), taken(formals, name)) == []
+    assert differences(declared_options(name), taken(formals, name)) == []
 
 
 def test_another_default_in_r_is_found(formals: dict[str, dict[str, Any]]) -> None:
-    found = taken(formals, "generate_parallel")
-    other = {**found, "retries": 3, "stop": "a"}
-    assert differences(wanted("generate_parallel"), other) == [
+    options = taken(formals, "generate_parallel")
+    other = {**options, "retries": 3, "stop": "a"}
+    assert differences(declared_options("generate_parallel"), other) == [
         "retries is 3 by default, not 2",
         "stop is 'a' by default, not None",
     ]

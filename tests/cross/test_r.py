@@ -85,9 +85,9 @@ def test_a_call_that_ctrl_c_ended_goes_on(smollm2_path: Path, tmp_path: Path) ->
     _, first = rscript.interrupted(
         "journal.R", smollm2_path, journal, at=[r" [1-9]\d?/64 "]
     )
-    found = re.search(r"^answered: (\d+) of 64, 0 from the journal$", first, re.MULTILINE)
-    assert found, first
-    n_answered = int(found[1])
+    match = re.search(r"^answered: (\d+) of 64, 0 from the journal$", first, re.MULTILINE)
+    assert match, first
+    n_answered = int(match[1])
     assert 0 < n_answered < 64, first
     assert f"stored: {n_answered}, as returned: TRUE\n" in first, first
     second = rscript.run("journal.R", smollm2_path, journal)
@@ -114,7 +114,7 @@ def test_ctrl_c_at_any_moment_leaves_a_context_that_works(
     assert status == 0, output
     rounds = re.findall(r"^round: (.*) (\w+) $", output, re.MULTILINE)
     assert len(rounds) == n_rounds, output
-    assert {same for _, same in rounds} == {"same"}, output
+    assert {verdict for _, verdict in rounds} == {"same"}, output
     assert {outcome for outcome, _ in rounds} <= {"cut", "thrown away"}, output
 
 
@@ -220,12 +220,12 @@ def test_paths_that_cannot_be_journals(
         tmp_path / "none" / "run.sqlite": "there is no folder",
         tmp_path / ("n" * 250): "its name has 250 bytes",
     }
-    told = rscript.run_shared("journal_paths.R", tiny_path("llama"), *refused)
-    lines = re.findall("^(?:read|write) .*$", told, re.MULTILINE)
+    output = rscript.run_shared("journal_paths.R", tiny_path("llama"), *refused)
+    lines = re.findall("^(?:read|write) .*$", output, re.MULTILINE)
     messages = [*refused.values(), "its name has 100000 bytes"]
     for line, message in zip(lines, [m for m in messages for _ in range(2)], strict=True):
-        assert re.match("(read|write) llamaherd_error_journal: ", line), told
-        assert message in line, told
+        assert re.match("(read|write) llamaherd_error_journal: ", line), output
+        assert message in line, output
 
 
 def test_r_tells_of_a_journal_that_another_process_holds(
@@ -235,11 +235,11 @@ def test_r_tells_of_a_journal_that_another_process_holds(
     Journal(path).close()
     other = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
     other.execute("BEGIN IMMEDIATE")
-    said = "another process holds '.*run.sqlite': waiting for it"
+    notice = "another process holds '.*run.sqlite': waiting for it"
     arguments = tiny_path("llama"), path
-    status, told = rscript.interrupted(
-        "journal_paths.R", *arguments, at=[said], act=other.close
+    status, output = rscript.interrupted(
+        "journal_paths.R", *arguments, at=[notice], act=other.close
     )
-    assert status == 0, told
-    assert "write used" in told
-    assert len(re.findall(said, told)) == 1
+    assert status == 0, output
+    assert "write used" in output
+    assert len(re.findall(notice, output)) == 1

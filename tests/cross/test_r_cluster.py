@@ -40,12 +40,12 @@ def test_actors_answer_as_one_process(out: dict[str, Any], name: str) -> None:
 
 @pytest.mark.long(reason="starts actors of Ray from R")
 def test_statistics_have_a_row_for_each_actor(out: dict[str, Any]) -> None:
-    there, here = out["there"], out["here"]
-    assert there["n_actors"] == [2, 2, 2]
+    cluster, here = out["there"], out["here"]
+    assert cluster["n_actors"] == [2, 2, 2]
     assert here["n_actors"] == [0, 0, 0]
-    assert there["columns"][:3] == ["actor", "node", "n_done"]
-    assert there["n_done"] > 0
-    assert (there["reported"], here["reported"]) == (2, 0)
+    assert cluster["columns"][:3] == ["actor", "node", "n_done"]
+    assert cluster["n_done"] > 0
+    assert (cluster["reported"], here["reported"]) == (2, 0)
 
 
 @pytest.mark.long(reason="starts actors of Ray from R")

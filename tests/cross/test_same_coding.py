@@ -70,8 +70,8 @@ def test_labels_and_runs_are_equal(
     assert from_r["preview"]["tokens"] == preview.tokens
     labels = from_r["labels"]
     assert [row - 1 for row in labels["row"]] == several.rows
-    for name, each in zip(several.variants, several.labels, strict=True):
-        assert labels[name] == each
+    for name, expected in zip(several.variants, several.labels, strict=True):
+        assert labels[name] == expected
     np.testing.assert_allclose(from_r["pairwise"], several.pairwise)
 
 
@@ -94,7 +94,7 @@ def test_comparisons_of_pairs_are_equal(
     job = {"model": str(model), "names": list(NAMED), "texts": list(NAMED.values())}
     from_r = rscript.results("numbers.R pairs", tmp_path, job)
     with lh.Model(model) as loaded, lh.Context(loaded, n_threads=1) as context:
-        found = lh.compare_pairs(NAMED, "Which is angrier?", context, n_pairs=8, seed=3)
+        ranking = lh.compare_pairs(NAMED, "Which is angrier?", context, n_pairs=8, seed=3)
         other = lh.compare_pairs(
             NAMED,
             "Which is angrier?",
@@ -104,19 +104,19 @@ def test_comparisons_of_pairs_are_equal(
             design="random",
             level=0.9,
         )
-    for given, mine in (("strengths", found), ("other", other)):
-        table = {name: [row[name] for row in mine.to_dicts()] for name in from_r[given]}
+    for part, mine in (("strengths", ranking), ("other", other)):
+        table = {name: [row[name] for row in mine.to_dicts()] for name in from_r[part]}
         for name in ("strength", "std_error", "low", "high"):
-            np.testing.assert_allclose(from_r[given][name], table[name], rtol=1e-6)
+            np.testing.assert_allclose(from_r[part][name], table[name], rtol=1e-6)
         for name in ("name", "text", "rank", "n_pairs"):
-            assert from_r[given][name] == table[name]
-    rows = found.pair_dicts()
+            assert from_r[part][name] == table[name]
+    rows = ranking.pair_dicts()
     for name in ("first", "second", "round", "consistent"):
         assert from_r["pairs"][name] == [row[name] for row in rows]
     np.testing.assert_allclose(
         from_r["pairs"]["log_odds"], [row["log_odds"] for row in rows], rtol=1e-6
     )
-    assert from_r["bias"]["value"] == pytest.approx([found.position_bias.value])
+    assert from_r["bias"]["value"] == pytest.approx([ranking.position_bias.value])
     assert len(from_r["notes"]) == len(from_r["known_notes"])
     assert len(from_r["errors"]) == 4
 
@@ -152,10 +152,10 @@ def folder(
 
 @pytest.fixture(scope="module")
 def quotes(folder: Path) -> dict[str, dict[str, list[Any]]]:
-    found: dict[str, dict[str, list[Any]]] = json.loads(
+    columns: dict[str, dict[str, list[Any]]] = json.loads(
         (folder / "out.json").read_text(encoding="utf-8")
     )
-    return found
+    return columns
 
 
 def marked(page: Path) -> list[str]:
@@ -177,7 +177,7 @@ def in_python(path: Path, folder: Path) -> dict[str, list[dict[str, Any]]]:
         labels = coded.frame
         lh.report(coded, folder / "evidence_of_python.html")
         book = lh.Codebook("Why?", type="fields", schema=FIELD)
-        found = lh.annotate(data, "text", book, context, max_tokens=80).frame
+        frame = lh.annotate(data, "text", book, context, max_tokens=80).frame
         marks = lh.Codebook("Mark.", ["a", "b"], type="spans", max_spans=2)
         coded = lh.annotate(
             data, "text", marks, context, max_tokens=200, temperature=99.0
@@ -186,12 +186,12 @@ def in_python(path: Path, folder: Path) -> dict[str, list[dict[str, Any]]]:
         spans = coded.spans()
     names = ("quote", "start", "end")
     return {
-        "generate": [each["why"] for each in answers.parsed],  # type: ignore[index]
+        "generate": [answer["why"] for answer in answers.parsed],  # type: ignore[index]
         "evidence": [
             dict(zip(names, row, strict=True))
             for row in zip(*(labels[name] for name in names), strict=True)
         ],
-        "fields": found["why"],
+        "fields": frame["why"],
         "spans": [
             {"text": QUOTED[row], **dict(zip(names, values, strict=True))}
             for row, *values in zip(
@@ -210,11 +210,11 @@ def test_r_has_the_quotes_of_python(
     tiny_path: Callable[[str], Path],
 ) -> None:
     for name, rows in in_python(tiny_path("llama"), folder).items():
-        found = quotes[name]
-        assert found["quote"] == [row["quote"] for row in rows], name
-        assert found["start"] == [row["start"] + 1 for row in rows], name
-        assert found["end"] == [row["end"] for row in rows], name
-        assert found["cut"] == found["quote"], name
+        columns = quotes[name]
+        assert columns["quote"] == [row["quote"] for row in rows], name
+        assert columns["start"] == [row["start"] + 1 for row in rows], name
+        assert columns["end"] == [row["end"] for row in rows], name
+        assert columns["cut"] == columns["quote"], name
         assert rows, name
         for i, row in enumerate(rows):
             text = row.get("text") or QUOTED[i]
@@ -224,9 +224,9 @@ def test_r_has_the_quotes_of_python(
         assert page == marked(folder / f"{name}_of_python.html")
         assert "<mark" in "".join(page)
     # After sorting, each row still has its own quotes.
-    own, every = marked(folder / "rows.html"), marked(folder / "evidence.html")
+    marked_rows, every = marked(folder / "rows.html"), marked(folder / "evidence.html")
     number = re.compile(r'<span class="row">.*?</span>')
-    assert [number.sub("", text) for text in own] == [
+    assert [number.sub("", text) for text in marked_rows] == [
         number.sub("", text) for text in (every[2], every[1])
     ]
 
@@ -242,22 +242,22 @@ def compare_scales(from_r: dict[str, Any], context: lh.Context) -> None:
     names = list(map(str, range(5)))
     gold = lh.gold_sample({"text": TEXTS}, 60, text="text", names=names, seed=3)
     anna = [row % 5 for row in gold.rows]
-    codes = {"anna": anna, "ben": [min(each + 1, 4) for each in anna]}
-    gold = gold.with_codes({name: list(map(str, own)) for name, own in codes.items()})
+    codes = {"anna": anna, "ben": [min(code + 1, 4) for code in anna]}
+    gold = gold.with_codes({name: list(map(str, coded)) for name, coded in codes.items()})
     gold = lh.gold_split(gold, 0, 1 / 2, 1 / 2, seed=4)
     tried = {
         name: lh.Codebook(task, type="scale", scale=lh.number_scale(0, 4))
         for name, task in (("one", "How angry?"), ("other", "Rate the anger."))
     }
-    found = lh.compare_codebooks(None, tried, gold, context)
-    rows = found.to_dicts()
+    ranking = lh.compare_codebooks(None, tried, gold, context)
+    rows = ranking.to_dicts()
     for name in ("mae", "low", "high", "difference"):
         np.testing.assert_allclose(
             from_r["scales"][name], [row[name] for row in rows], rtol=1e-9
         )
     assert from_r["scales"]["verdict"] == [row["verdict"] for row in rows]
-    np.testing.assert_allclose(from_r["scale_pairs"]["low"], found.differences[0].low)
-    value = lh.evaluate_codebook(lh.best_codebook(found), gold, context).value
+    np.testing.assert_allclose(from_r["scale_pairs"]["low"], ranking.differences[0].low)
+    value = lh.evaluate_codebook(lh.best_codebook(ranking), gold, context).value
     assert from_r["scale_value"]["measure"] == ["mae"]
     assert from_r["scale_value"]["value"] == pytest.approx([value.value])
 
@@ -291,28 +291,28 @@ def test_selections_are_equal(
         "shots": shots,
     }
     with lh.Model(model) as loaded, lh.Context(loaded, n_threads=1) as context:
-        found = lh.compare_codebooks(data, tried, gold, context, measure="macro_f1")
-        choice = lh.best_codebook(found, name="plain")
+        ranking = lh.compare_codebooks(data, tried, gold, context, measure="macro_f1")
+        choice = lh.best_codebook(ranking, name="plain")
         first = lh.evaluate_codebook(choice, gold, context)
         coded = lh.annotate(data, "text", book, context)
-        with pytest.warns(UserWarning, match="The 3 examples") as told:
+        with pytest.warns(UserWarning, match="The 3 examples") as caught:
             lh.choose_examples(gold, 3, book, context=context, calibrate="batch")
         compare_scales(from_r, context)
     table = {
-        name: [row[name] for row in found.to_dicts()] for name in found.to_dicts()[0]
+        name: [row[name] for row in ranking.to_dicts()] for name in ranking.to_dicts()[0]
     }
     for name in ("macro_f1", "low", "high", "difference"):
         np.testing.assert_allclose(from_r["summary"][name], table[name], rtol=1e-9)
     for name in ("candidate", "verdict", "hash"):
         assert from_r["summary"][name] == table[name]
     assert all(seconds > 0 for seconds in from_r["summary"]["seconds"])
-    pairs = found.pairs()
-    assert from_r["pairs"]["first"] == [each["first"] for each in pairs]
+    pairs = ranking.pairs()
+    assert from_r["pairs"]["first"] == [pair["first"] for pair in pairs]
     np.testing.assert_allclose(
-        from_r["pairs"]["low"], [each["low"] for each in pairs], rtol=1e-9
+        from_r["pairs"]["low"], [pair["low"] for pair in pairs], rtol=1e-9
     )
-    assert from_r["tied"] == [found.names[i] for i in found.tied]
-    assert from_r["plotted"]["name"] == list(found.names)
+    assert from_r["tied"] == [ranking.names[i] for i in ranking.tied]
+    assert from_r["plotted"]["name"] == list(ranking.names)
     np.testing.assert_allclose(from_r["plotted"]["value"], table["macro_f1"], rtol=1e-9)
     assert from_r["hash"] == [choice.hash]
     assert from_r["value"]["value"] == pytest.approx([first.value.value])
@@ -326,5 +326,5 @@ def test_selections_are_equal(
     np.testing.assert_allclose(from_r["wrong"]["prob"], wrong.columns["prob"], rtol=1e-9)
     hard = lh.choose_examples(gold, 3, book, by="hardest", coded=coded)
     assert from_r["hardest"] == [hard.hash]
-    assert from_r["effect"][0].replace("\n", " ") == f"{told[0].message}."
+    assert from_r["effect"][0].replace("\n", " ") == f"{caught[0].message}."
     assert from_r["size"] == [lh.gold_size(compare=0.05).gold]

@@ -57,7 +57,7 @@ def path_of(
 ) -> Callable[[str], Path]:
     """Return the model of a task."""
     folder = tmp_path_factory.mktemp("models")
-    made = {
+    paths = {
         "random": tiny_models.write(
             folder / "random.gguf", "llama", changes={"context_length": 2048}
         ),
@@ -66,12 +66,12 @@ def path_of(
         ).path,
     }
     for name in ("llama", "bert"):
-        made[name] = tiny_path(name)
+        paths[name] = tiny_path(name)
 
     def path(name: str) -> Path:
         kind = "bert" if TASKS[name][0] == "embed" else "llama"
         thinker = "scripted" if name.startswith("scripted") else "random"
-        return made[thinker if name in THINKING else kind]
+        return paths[thinker if name in THINKING else kind]
 
     return path
 
@@ -96,13 +96,13 @@ def from_r(
         "schema": json.dumps(SCHEMA),
         "labels": LABELS,
     }
-    told = rscript.results("texts.R columns", folder, job)
+    columns_of = rscript.results("texts.R columns", folder, job)
     return {
         task: {
-            name: (kind[0], found["values"][name])
-            for name, kind in found["kinds"].items()
+            name: (kind[0], columns["values"][name])
+            for name, kind in columns["kinds"].items()
         }
-        for task, found in told.items()
+        for task, columns in columns_of.items()
     }
 
 
@@ -113,36 +113,36 @@ def is_missing(value: Any) -> bool:
 
 
 def assert_same(
-    found: Columns, expected: Columns, door: str, *, is_drawn: bool = False
+    table: Columns, expected: Columns, door: str, *, is_drawn: bool = False
 ) -> None:
     """Compare columns; with `is_drawn`, thoughts were drawn with different seeds."""
-    assert list(found) == list(expected), door
+    assert list(table) == list(expected), door
     for name, (kind, values) in expected.items():
-        assert found[name][0] == kind, (door, name)
+        assert table[name][0] == kind, (door, name)
         if kind in ("number", "vector"):
-            for one, other in zip(found[name][1], values, strict=True):
+            for one, other in zip(table[name][1], values, strict=True):
                 assert is_missing(one) == is_missing(other), (door, name)
                 if not is_missing(other) and not is_drawn:
                     np.testing.assert_allclose(one, other, rtol=1e-6, err_msg=door)
         elif is_drawn:
-            assert [one is None for one in found[name][1]] == [v is None for v in values]
+            assert [one is None for one in table[name][1]] == [v is None for v in values]
         else:
-            assert found[name][1] == values, (door, name)
+            assert table[name][1] == values, (door, name)
 
 
 def in_python(columns: Columns, door: str) -> Columns:
     """Return columns whose errors name the setting that helps as Python does."""
 
-    def told(value: Any) -> Any:
+    def translated(value: Any) -> Any:
         if isinstance(value, str):
             value = value.replace("`", "") if door == "R" else value
             for way in ("mean", "first"):
-                own, pythons = (ADVICE[each].format(way) for each in (door, "Ray"))
-                value = value.replace(f"by {own}", f"by {pythons}")
+                advice, pythons = (ADVICE[host].format(way) for host in (door, "Ray"))
+                value = value.replace(f"by {advice}", f"by {pythons}")
         return value
 
     return {
-        name: (kind, [told(value) for value in values])
+        name: (kind, [translated(value) for value in values])
         for name, (kind, values) in columns.items()
     }
 
@@ -152,7 +152,7 @@ def check_thoughts(name: str, columns: Columns, prefix: str) -> None:
     dot = "." if name == "scripted fields" else ""  # a field is called "thinking"
     names = [f"{prefix}{dot if role == 'thinking' else ''}{role}" for role in THOUGHTS]
     assert list(columns)[-4:-1] == names
-    texts, counts, whole = (columns[each][1] for each in names)
+    texts, counts, whole = (columns[column][1] for column in names)
     assert [text is None for text in texts] == [False, False, False, True, False]
     assert [count is None for count in counts] == [False, False, False, True, False]
     is_whole = name.startswith("scripted")
@@ -198,21 +198,21 @@ def test_five_doors_fill_the_same_columns(
     assert main(["merge", "1.journal", "2.journal", "--out", "merged.parquet"]) == 3
     from_shards = doors.of_arrow(pq.read_table("merged.parquet"))
     if kind == "generate":
-        for found in (from_cli, from_shards):
-            assert [found.pop(each)[0] for each in KEPT_BY_FILES] == ["string", "string"]
+        for table in (from_cli, from_shards):
+            assert [table.pop(key)[0] for key in KEPT_BY_FILES] == ["string", "string"]
     # If thoughts are drawn, the seed of a text depends on its row. It depends on the
     # content of the text in tasks that must return the same values for a part of a table
     # and for the whole table.
-    made = {
+    tables = {
         "command line": from_cli,
         "shards": from_shards,
         "Ray": doors.from_ray(name, path_of(name)),
         "R": from_r[name],
     }
-    made = {door: in_python(found, door) for door, found in made.items()}
-    by_content = list(made)[2:3] if name == "drawn classes" else list(made)[:3]
-    for door, found in made.items():
+    tables = {door: in_python(table, door) for door, table in tables.items()}
+    by_content = list(tables)[2:3] if name == "drawn classes" else list(tables)[:3]
+    for door, table in tables.items():
         is_drawn = name in DRAWN and door in by_content
-        assert_same(found, expected, door, is_drawn=is_drawn)
+        assert_same(table, expected, door, is_drawn=is_drawn)
         if is_drawn:
-            assert_same(found, made[by_content[0]], door)
+            assert_same(table, tables[by_content[0]], door)

@@ -84,25 +84,25 @@ def test_samples_and_estimates_are_equal(tmp_path: Path) -> None:
     }
     for name, sample in drawn.items():
         gold = sample.with_codes([columns["code"][i] for i in sample.rows])
-        found = from_r[name]
-        assert [row - 1 for row in found["rows"]] == gold.rows
-        assert found["probs"] == pytest.approx(gold.all_probs.tolist(), rel=1e-14)
-        assert found["codes"] == gold.gold
+        in_r = from_r[name]
+        assert [row - 1 for row in in_r["rows"]] == gold.rows
+        assert in_r["probs"] == pytest.approx(gold.all_probs.tolist(), rel=1e-14)
+        assert in_r["codes"] == gold.gold
         with spoken_in(R):
             fits = plain_fits(data, gold)
-        for title, wanted in fits.items():
-            rows = found["fits"][title]
-            assert rows["method"] == [row.method for row in wanted.rows], (name, title)
+        for title, fit in fits.items():
+            rows = in_r["fits"][title]
+            assert rows["method"] == [row.method for row in fit.rows], (name, title)
             notes = [note.replace('"', "'") for note in rows["notes"]]  # of regressions
             # R and formulaic name the coefficients of labels in their own way.
-            told = [note.replace('"', "'") for note in wanted.notes]
-            assert notes == [re.sub(r"\[T\.(\w+)\]", r"\1", note) for note in told]
-            assert rows["group"] == [row.group for row in wanted.rows]
+            expected = [note.replace('"', "'") for note in fit.notes]
+            assert notes == [re.sub(r"\[T\.(\w+)\]", r"\1", note) for note in expected]
+            assert rows["group"] == [row.group for row in fit.rows]
             for column in ("estimate", "std_error", "low", "high"):
-                values = [getattr(row, column) for row in wanted.rows]
+                values = [getattr(row, column) for row in fit.rows]
                 np.testing.assert_allclose(rows[column], values, rtol=1e-9, atol=1e-12)
             lams = [np.nan if lam is None else lam for lam in rows["lam"]]
-            np.testing.assert_allclose(lams, [row.lam for row in wanted.rows], rtol=1e-9)
+            np.testing.assert_allclose(lams, [row.lam for row in fit.rows], rtol=1e-9)
 
 
 # ---- recalibrated labels -------------------------------------------------------------
@@ -144,14 +144,14 @@ def test_recalibrated_labels_are_equal(tmp_path: Path) -> None:
         embeddings=data[["v1", "v2", "v3"]].to_numpy(),
         cluster="speaker",
     )
-    for name, found in (("better", better), ("both", both)):
+    for name, recalibrated in (("better", better), ("both", both)):
         other = from_r[name]
-        assert list(other) == list(found.frame.columns)
-        assert other["label"] == found.labels
-        assert other["fold"] == found.folds
+        assert list(other) == list(recalibrated.frame.columns)
+        assert other["label"] == recalibrated.labels
+        assert other["fold"] == recalibrated.folds
         for label in NAMES:
             for column in (f"p_{label}", f"raw_p_{label}"):
-                values = found.frame[column].tolist()
+                values = recalibrated.frame[column].tolist()
                 assert other[column] == pytest.approx(values, abs=1e-9)
     assert from_r["line"] == better.summary()
     fits = {
@@ -164,13 +164,13 @@ def test_recalibrated_labels_are_equal(tmp_path: Path) -> None:
         rows, widths = (from_r["fits"][name][part] for part in ("rows", "widths"))
         assert [row["method"] for row in rows] == [row.method for row in fit.rows]
         for field in ("estimate", "low", "high"):
-            wanted = [getattr(row, field) for row in fit.rows]
-            assert [row[field] for row in rows] == pytest.approx(wanted, abs=1e-7)
+            expected = [getattr(row, field) for row in fit.rows]
+            assert [row[field] for row in rows] == pytest.approx(expected, abs=1e-7)
         assert [row["predictions"] for row in widths] == [
-            each.predictions for each in fit.widths
+            width.predictions for width in fit.widths
         ]
-        wanted = [each.width for each in fit.widths]
-        assert [row["width"] for row in widths] == pytest.approx(wanted, abs=1e-7)
+        expected = [width.width for width in fit.widths]
+        assert [row["width"] for row in widths] == pytest.approx(expected, abs=1e-7)
 
 
 # ---- waves of codes and survey weights -----------------------------------------------
@@ -259,28 +259,28 @@ WAVES = ("simple", "errors", "uncertainty", "strata", "weights")
 def test_waves_and_weights_are_equal(
     name: str, data: pd.DataFrame, from_r: dict[str, Any]
 ) -> None:
-    gold, found = samples(data)[name], from_r[name]
-    assert [row - 1 for row in found["rows"]] == gold.rows
+    gold, in_r = samples(data)[name], from_r[name]
+    assert [row - 1 for row in in_r["rows"]] == gold.rows
     for column in ("probs", "all_probs"):
-        wanted = getattr(gold, column).tolist()
-        assert found[column] == pytest.approx(wanted, rel=1e-14)
-    for made, own in zip(found["history"], gold.history, strict=True):
-        assert made == {key: own[key] for key in made}
+        probs = getattr(gold, column).tolist()
+        assert in_r[column] == pytest.approx(probs, rel=1e-14)
+    for wave, expected in zip(in_r["history"], gold.history, strict=True):
+        assert wave == {key: expected[key] for key in wave}
     checked = lh.validate(data, gold, label="label", weights="w").to_pandas()
-    measures = pd.DataFrame(found["measures"])
+    measures = pd.DataFrame(in_r["measures"])
     assert measures["measure"].tolist() == checked["measure"].tolist()
     for column in ("value", "low", "high"):
         np.testing.assert_allclose(
             measures[column].astype(float), checked[column], rtol=1e-12
         )
-    for title, own in weighted_fits(data, gold).items():
-        fit = found["fits"][title]
-        assert fit["method"] == [row.method for row in own.rows], title
+    for title, expected in weighted_fits(data, gold).items():
+        fit = in_r["fits"][title]
+        assert fit["method"] == [row.method for row in expected.rows], title
         for column in ("estimate", "std_error", "low", "high"):
-            values = [getattr(row, column) for row in own.rows]
+            values = [getattr(row, column) for row in expected.rows]
             np.testing.assert_allclose(fit[column], values, rtol=1e-9, atol=1e-12)
         notes = [note.replace('"', "'") for (note,) in fit["notes"]]
-        assert notes == [note.replace('"', "'") for note in own.notes], title
+        assert notes == [note.replace('"', "'") for note in expected.notes], title
 
 
 @few_codes
@@ -304,7 +304,7 @@ def test_the_command_line_draws_as_r(
 
     draw("-n", "90", "--seed", "21", out="first.csv")
     after = ("--after", "first.csv")
-    made = {
+    golds = {
         "simple": draw("-n", "60", "--seed", "22", *after, out="simple.csv"),
         "errors": draw(
             *("-n", "60", "--seed", str(2**40), *after, "--prob-column", "w"),
@@ -316,6 +316,6 @@ def test_the_command_line_draws_as_r(
             out="weights.csv",
         ),
     }
-    for name, gold in made.items():
+    for name, gold in golds.items():
         assert [row - 1 for row in from_r[name]["rows"]] == gold.rows
         assert from_r[name]["probs"] == pytest.approx(gold.probs.tolist(), rel=1e-14)

@@ -40,9 +40,9 @@ def test_reports_cross(
         "part": str(tmp_path / "part.json"),
         "of_python": str(tmp_path / "python.html"),
     }
-    found = rscript.results("texts.R telling", tmp_path, job)
-    assert found["same"]
-    refused = {name: text.replace("`", "") for name, text in found["refused"].items()}
+    outcome = rscript.results("texts.R telling", tmp_path, job)
+    assert outcome["same"]
+    refused = {name: text.replace("`", "") for name, text in outcome["refused"].items()}
     assert refused["saved"] == "taken"
     assert (
         "validation does not belong to these labels: it was computed from"
@@ -52,7 +52,7 @@ def test_reports_cross(
     assert "estimates does not belong to these labels" in refused["estimates"]
     assert "made by an earlier version" in refused["earlier"]
     assert "normalize is 'token', and was 'sum'" in refused["robustness"]
-    assert found["page"] == "5 of 5 labels and probabilities are the same"
+    assert outcome["page"] == "5 of 5 labels and probabilities are the same"
 
     again = lh.reproduce(tmp_path / "r.html", smollm2, n_seq_max=1)
     assert again.is_same

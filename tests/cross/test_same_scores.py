@@ -52,18 +52,18 @@ def test_r_says_what_python_says(
         scores = lh.score_parallel(context, PROMPTS, CONTINUATIONS)
         texts = lh.perplexity(context, PROMPTS)
     new = classes.calibrated(lh.calibrate_batch(classes))
-    for found, results in ((from_r["classes"], classes), (from_r["calibrated"], new)):
-        assert found["label"] == results.labels
+    for frame, results in ((from_r["classes"], classes), (from_r["calibrated"], new)):
+        assert frame["label"] == results.labels
         for name in ("prob", "margin", "entropy", "coverage"):
-            np.testing.assert_allclose(column(found[name]), getattr(results, name))
+            np.testing.assert_allclose(column(frame[name]), getattr(results, name))
         for j, name in enumerate(results.names):
-            np.testing.assert_allclose(column(found[f"p_{name}"]), results.probs[:, j])
+            np.testing.assert_allclose(column(frame[f"p_{name}"]), results.probs[:, j])
     np.testing.assert_allclose(
         [column(row) for row in from_r["logprobs"]], classes.logprobs
     )
     assert from_r["errors"] == classes.errors
     assert from_r["scores"]["continuation"] == CONTINUATIONS
-    logprobs = [each and each[0] for each in scores.logprob]
+    logprobs = [values and values[0] for values in scores.logprob]
     np.testing.assert_allclose(
         column(from_r["scores"]["logprob"]), column(logprobs), rtol=1e-6
     )

@@ -253,8 +253,8 @@ class Caller:
 
     def cancel(self) -> None:
         self._is_started.wait()
-        for each in self._started:
-            each.cancel()
+        for call in self._started:
+            call.cancel()
 
     def call(self, start: Callable[[], lh.Job[_T]]) -> _T | None:
         try:

@@ -32,7 +32,7 @@ PROMPTS = ["a", "bc", "d e", "fg", "h"]
 SCHEMAS = [SCHEMA, None, SCHEMA, None, SCHEMA]
 
 
-def ask(context: lh.Context) -> lh.Results:
+def answers(context: lh.Context) -> lh.Results:
     """Run prompts with and without a schema in one call."""
     return lh.generate_parallel(context, PROMPTS, schema=SCHEMAS, max_tokens=40)
 
@@ -40,13 +40,13 @@ def ask(context: lh.Context) -> lh.Results:
 def try_one(context: lh.Context, faults: Faults, fault: Fault, texts: list[str]) -> bool:
     """Return True if a prompt failed."""
     with faults.armed(fault):
-        results = ask(context)
+        results = answers(context)
     failed = [i for i, error in enumerate(results.errors) if error is not None]
     assert len(failed) <= faults.n_struck, (fault, results.errors)
     assert all(SCHEMAS[i] is not None for i in failed), fault
     for i, text in enumerate(results.texts):
         assert i in failed or text == texts[i], fault
-    assert ask(context).texts == texts, fault
+    assert answers(context).texts == texts, fault
     return bool(failed)
 
 
@@ -57,7 +57,7 @@ def main() -> None:
     struck = dict.fromkeys(FUNCTIONS, 0)
     options = {"n_seq_max": 4, "deterministic": True}
     with lh.Model(path) as model, lh.Context(model, **options) as context:
-        first = ask(context)
+        first = answers(context)
         assert first.errors == [None] * len(PROMPTS), first.errors
         texts = [text or "" for text in first.texts]
         for function in FUNCTIONS:

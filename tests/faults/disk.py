@@ -84,7 +84,7 @@ def store(path: Path, tell: Callable[[int], None]) -> None:
     """Store the missing entries; report the number of each entry that is stored."""
     journal = Journal(path)
     journal._db.execute(f"PRAGMA wal_autocheckpoint = {LOG_PAGES}")
-    keys = [bytes.fromhex(each.key) for each in ENTRIES]
+    keys = [bytes.fromhex(stored.key) for stored in ENTRIES]
     missing = [i for i, key in enumerate(keys) if journal.find(key) is None]
     waiting: list[int] = []
     for start in range(0, len(missing), GROUP):
@@ -132,37 +132,37 @@ class Disk:
                 tell(f"refused {error}")
             tell(f"calls {self._library.disk_disarm()}")
 
-        told = forked(body)
-        numbers = [int(line[6:]) for line in told if line.startswith("calls ")]
+        lines = forked(body)
+        numbers = [int(line[6:]) for line in lines if line.startswith("calls ")]
         return (
-            {int(line[7:]) for line in told if line.startswith("stored ")},
+            {int(line[7:]) for line in lines if line.startswith("stored ")},
             numbers[0] if numbers else -1,
-            [line for line in told if line.startswith(("refused ", "Traceback"))],
+            [line for line in lines if line.startswith(("refused ", "Traceback"))],
         )
 
     def problems(self, stored: set[int]) -> list[str]:
         """Return the problems of the journal that a run left, and of the next run."""
 
         def body(tell: Callable[[str], None]) -> None:
-            found = journal_read(self.path) if self.path.exists() else []
-            by_key = {each.key: each for each in found}
-            if len(by_key) != len(found):
+            entries = journal_read(self.path) if self.path.exists() else []
+            by_key = {record.key: record for record in entries}
+            if len(by_key) != len(entries):
                 tell("some are there twice")
             if any(by_key.get(ENTRIES[i].key) != ENTRIES[i] for i in stored):
                 tell("some are lost, or changed")
-            if any(ENTRIES[int(key, 16)] != each for key, each in by_key.items()):
+            if any(ENTRIES[int(key, 16)] != record for key, record in by_key.items()):
                 tell("there are some that nobody stored")
             store(self.path, lambda _i: None)
-            if sorted(journal_read(self.path), key=lambda each: each.key) != ENTRIES:
+            if sorted(journal_read(self.path), key=lambda record: record.key) != ENTRIES:
                 tell("the next run did not make it whole")
-            left = sorted(each.name for each in self.path.parent.iterdir())
+            left = sorted(file.name for file in self.path.parent.iterdir())
             if left != [self.path.name]:
                 tell(f"left beside it: {left}")
 
-        found = forked(body)
-        for each in self.path.parent.iterdir():
-            each.unlink()
-        return found
+        lines = forked(body)
+        for file in self.path.parent.iterdir():
+            file.unlink()
+        return lines
 
 
 def forked(body: Callable[[Callable[[str], None]], None]) -> list[str]:
@@ -192,22 +192,22 @@ def forked(body: Callable[[Callable[[str], None]], None]) -> list[str]:
 def tries(disk: Disk, action: Action) -> dict[str, object]:
     """Run with a fault at each call to which it applies, each time with a second run."""
     _, n_calls, _ = disk.run(action, NEVER)
-    problems = [f"without a fault: {each}" for each in disk.problems(set())]
+    problems = [f"without a fault: {line}" for line in disk.problems(set())]
     for at in range(n_calls):
         stored, n_told, refused = disk.run(action, at)
-        found = [each for each in refused if each.startswith("Traceback")]
+        errors = [line for line in refused if line.startswith("Traceback")]
         if action in {Action.END, Action.TEAR}:
             # The fault also occurs in the next run, while it repairs the journal.
             again, _, refused = disk.run(action, (7 * at + 3) % n_calls)
             stored |= again
-            found += refused
+            errors += refused
         elif n_told < 0:
-            found.append("the run ended the process")
+            errors.append("the run ended the process")
         elif action is Action.SHORT and (refused or len(stored) != len(ENTRIES)):
-            found.append(f"not all is stored: {refused}")
-        found += disk.problems(stored)
-        problems += [f"at {at}: {each}" for each in found]
-    n_bad = len({each.split(":")[0] for each in problems})
+            errors.append(f"not all is stored: {refused}")
+        errors += disk.problems(stored)
+        problems += [f"at {at}: {line}" for line in errors]
+    n_bad = len({line.split(":")[0] for line in problems})
     return {"tries": n_calls, "held": n_calls - n_bad, "problems": problems[:20]}
 
 
@@ -216,8 +216,8 @@ def main() -> None:
     room = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
     with tempfile.TemporaryDirectory(dir=room) as name:
         disk = Disk(Path(name))
-        told = {WHAT[action]: tries(disk, action) for action in WHAT}
-    Path(sys.argv[1]).write_text(json.dumps(told, indent=1), encoding="utf-8")
+        tallies = {WHAT[action]: tries(disk, action) for action in WHAT}
+    Path(sys.argv[1]).write_text(json.dumps(tallies, indent=1), encoding="utf-8")
 
 
 if __name__ == "__main__":

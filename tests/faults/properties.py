@@ -190,22 +190,22 @@ def check_crowd(world: World, kind: Kind, tally: Tally, crowd: Crowd) -> None:
     cases = crowd.callers
     tally.crowds += 1
     with world.checked(kind, cases[0].herd, cases) as context:
-        found = run_crowd(world.faults, kind, crowd, context)
+        outcomes = run_crowd(world.faults, kind, crowd, context)
         n_struck = world.faults.n_struck if cases[0].fault else 0
         tally.struck_crowds += n_struck > 0
         n_failed, errors = 0, []
-        for case, results in zip(cases, found, strict=True):
+        for case, results in zip(cases, outcomes, strict=True):
             if results is None:
                 assert n_struck > 0
             elif len(results) == 1 and len(results[0]) == len(case.prompts):
                 n_failed += check_results(world, kind, case, results[0], n_struck)
             else:
-                for i, each in enumerate(results):
+                for i, result in enumerate(results):
                     one = replace(
                         case, prompts=(case.prompts[i],), params=(case.params[i],)
                     )
-                    n_failed += check_results(world, kind, one, each, n_struck)
-            errors += [results and [each.errors for each in results]]
+                    n_failed += check_results(world, kind, one, result, n_struck)
+            errors += [results and [result.errors for result in results]]
         check_number_failed(kind, cases, n_failed, errors)
 
 
@@ -348,17 +348,17 @@ def main() -> None:
     parts = [out.with_suffix(f".{i}.json") for i in range(N_PROCESSES)]
     processes = []
     for i, part in enumerate(parts):
-        own = folder / f"share{i}"
-        own.mkdir(exist_ok=True)
-        command = [sys.executable, __file__, own, str(n_cases), part, str(i)]
+        share = folder / f"share{i}"
+        share.mkdir(exist_ok=True)
+        command = [sys.executable, __file__, share, str(n_cases), part, str(i)]
         processes.append(subprocess.Popen(command))
     codes = [process.wait() for process in processes]
     if any(codes):
         sys.exit(1)
-    found = {}
+    sums = {}
     for part in parts:
-        found |= json.loads(part.read_text())
-    out.write_text(json.dumps({kind.name: found[kind.name] for kind in KINDS}, indent=1))
+        sums |= json.loads(part.read_text())
+    out.write_text(json.dumps({kind.name: sums[kind.name] for kind in KINDS}, indent=1))
 
 
 if __name__ == "__main__":

@@ -108,15 +108,15 @@ def between(samples: list[dict[str, int]], name: str) -> str:
 
 
 def callers(report: dict[str, Any]) -> str:
-    did, got, samples = report["did"], report["got"], report["samples"]
+    did, ends, samples = report["did"], report["got"], report["samples"]
     actions = ", ".join(f"{did.get(name, 0)} {text}" for name, text in ACTIONS.items())
     return f"""\
 | | |
 |---|---|
 | callers, minutes | {report["callers"]}, {report["minutes"]} |
 | what they did | {actions} |
-| what they got | {got["length"] + got["stop"]} answers, {got["streamed"]} texts in \
-pieces, {got["cancelled"]} cancelled prompts, {got.get("closed", 0)} times a closed \
+| what they got | {ends["length"] + ends["stop"]} answers, {ends["streamed"]} texts in \
+pieces, {ends["cancelled"]} cancelled prompts, {ends.get("closed", 0)} times a closed \
 context |
 | lost, wrong | 0, 0 |
 {at_rest(samples)}

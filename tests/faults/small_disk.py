@@ -40,16 +40,16 @@ def tried(folder: Path, n_free: int) -> dict[str, object]:
     last, stored = call(folder, problems)
     if last != "stored" or len(stored) != len(REQUESTS) or not stored_again <= stored:
         problems.append(f"with room again: {last}, {len(stored)} results")
-    if sorted(each.name for each in folder.iterdir()) != ["model.gguf", "run.sqlite"]:
-        problems.append(f"left: {sorted(each.name for each in folder.iterdir())}")
-    for each in folder.iterdir():
-        each.unlink()
+    if sorted(file.name for file in folder.iterdir()) != ["model.gguf", "run.sqlite"]:
+        problems.append(f"left: {sorted(file.name for file in folder.iterdir())}")
+    for file in folder.iterdir():
+        file.unlink()
     return {"free": n_free, "first": first, "again": again, "problems": problems}
 
 
 def call(folder: Path, problems: list[str]) -> tuple[str, set[str]]:
     """Run the call; return its outcome and the keys of the stored results."""
-    with warnings.catch_warnings(record=True) as told:
+    with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         try:
             results = Job(HostedCall(FakeContext(), recorded(folder, REQUESTS))).results()
@@ -59,17 +59,17 @@ def call(folder: Path, problems: list[str]) -> tuple[str, set[str]]:
                 problems.append(str(error))
             how = "refused"
         else:
-            how = "warned" if told else "stored"
-            expected = [text_of(answer(asked)[0]) for asked in REQUESTS]
+            how = "warned" if caught else "stored"
+            expected = [text_of(answer(one)[0]) for one in REQUESTS]
             if results.texts != expected:
                 problems.append("the call does not return all of its results")
-    if any(item.category is not JournalWarning for item in told):
-        problems.append(f"warned of {[str(item.message) for item in told]}")
+    if any(item.category is not JournalWarning for item in caught):
+        problems.append(f"warned of {[str(item.message) for item in caught]}")
     if not (folder / "run.sqlite").exists():
         return how, set()
-    found = journal_read(folder / "run.sqlite")
-    keys = {entry.key for entry in found}
-    if len(keys) != len(found):
+    entries = journal_read(folder / "run.sqlite")
+    keys = {entry.key for entry in entries}
+    if len(keys) != len(entries):
         problems.append("results are there twice")
     if how == "stored" and len(keys) != len(REQUESTS):
         problems.append("not all is stored, and nobody told")

@@ -171,27 +171,29 @@ class Caller:
 
     def call(self, shared: Shared) -> None:
         """Call with some prompts, many with the same beginning."""
-        asked = self._some(12)
+        questions = self._some(12)
         results = lh.generate_parallel(
             shared.context,
-            [q.prompt for q in asked],
-            params=[q.params for q in asked],
+            [q.prompt for q in questions],
+            params=[q.params for q in questions],
             progress=lambda _: None,
         )
-        assert len(results) == len(asked)
-        for question, result in zip(asked, results, strict=True):
+        assert len(results) == len(questions)
+        for question, result in zip(questions, results, strict=True):
             self._check(shared, question, result)
 
     def cancelled_call(self, shared: Shared) -> None:
         """Make a call that another thread cancels."""
-        asked = self._some(12)
+        questions = self._some(12)
         job = lh.start_parallel(
-            shared.context, [q.prompt for q in asked], params=[q.params for q in asked]
+            shared.context,
+            [q.prompt for q in questions],
+            params=[q.params for q in questions],
         )
         time.sleep(self._draw.random() * CANCEL_S)
         job.cancel()
         assert job.wait(END_S), "a call is lost"
-        for question, result in zip(asked, job.results(), strict=True):
+        for question, result in zip(questions, job.results(), strict=True):
             self._check(shared, question, result, may_be_cancelled=True)
 
     def single(self, shared: Shared) -> None:
@@ -227,16 +229,16 @@ class Caller:
 
     def submits(self, shared: Shared) -> None:
         """Submit single prompts: some with priority, some cancelled, some streamed."""
-        told: list[Handle] = []
-        asked = self._some(8)
+        ended: list[Handle] = []
+        questions = self._some(8)
         handles = []
         try:
-            for q in asked:
+            for q in questions:
                 handle = self._submit(shared, q)
-                handle.add_done_callback(told.append)
+                handle.add_done_callback(ended.append)
                 handles.append(handle)
             cancelled = {h for h in handles if self._draw.random() < 0.3}
-            self._draw.shuffle(order := list(zip(asked, handles, strict=True)))
+            self._draw.shuffle(order := list(zip(questions, handles, strict=True)))
             for question, handle in order:
                 if handle in cancelled:
                     time.sleep(self._draw.random() * CANCEL_S / 4)
@@ -247,11 +249,11 @@ class Caller:
                 was = handle in cancelled
                 self._check(shared, question, result, may_be_cancelled=was)
         finally:
-            self._await_ends(handles, told)
+            self._await_ends(handles, ended)
 
     def asyncio(self, shared: Shared) -> None:
         """Submit prompts from asyncio: awaited, streamed, or with a timeout."""
-        asked = self._some(8)
+        questions = self._some(8)
 
         async def one(question: Question) -> None:
             handle = self._submit(shared, question)
@@ -270,7 +272,7 @@ class Caller:
                 self._check(shared, question, result, may_be_cancelled=True)
 
         async def every() -> None:
-            ends = await asyncio.gather(*map(one, asked), return_exceptions=True)
+            ends = await asyncio.gather(*map(one, questions), return_exceptions=True)
             for end in ends:
                 if end is not None:
                     raise end
@@ -298,15 +300,15 @@ class Caller:
             stream=self._draw.random() < 0.3,
         )
 
-    def _await_ends(self, handles: Sequence[Handle], told: Sequence[Handle]) -> None:
+    def _await_ends(self, handles: Sequence[Handle], ended: Sequence[Handle]) -> None:
         """Check that each prompt ends exactly once."""
         for handle in handles:
             with suppress(lh.LlamaHerdError):
                 handle.result(END_S)
         end_s = time.monotonic() + END_S
-        while len(told) < len(handles) and time.monotonic() < end_s:
+        while len(ended) < len(handles) and time.monotonic() < end_s:
             time.sleep(0.001)
-        assert sorted(map(id, told)) == sorted(map(id, handles))
+        assert sorted(map(id, ended)) == sorted(map(id, handles))
 
     def _check(
         self,

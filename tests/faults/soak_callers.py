@@ -103,10 +103,10 @@ def at_rest(contexts: list[Shared]) -> dict[str, int]:
     gc.collect()
     ctypes.CDLL(None).malloc_trim(0)
     status = Path("/proc/self/status").read_text(encoding="utf-8")
-    found = dict(line.split(":", 1) for line in status.splitlines() if ":" in line)
+    fields = dict(line.split(":", 1) for line in status.splitlines() if ":" in line)
     numbers = {
-        "memory_bytes": int(found["VmRSS"].split()[0]) * 1024,
-        "threads": int(found["Threads"]),
+        "memory_bytes": int(fields["VmRSS"].split()[0]) * 1024,
+        "threads": int(fields["Threads"]),
     }
     for shared in contexts:
         shared.reopen()

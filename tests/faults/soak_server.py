@@ -86,7 +86,7 @@ class Asked:
 def make_requests(model: lh.Model) -> list[Asked]:
     """Return requests of all kinds, with the answers of each prompt alone."""
     draw = random.Random(23)
-    made = []
+    requests = []
     with lh.Context(model, n_seq_max=1, deterministic=True, n_threads=1) as context:
         for i in range(N_PROMPTS):
             words = " ".join(draw.choices(_WORDS, k=draw.choice([1, 4, 12])))
@@ -97,8 +97,8 @@ def make_requests(model: lh.Model) -> list[Asked]:
                 "seed": i,
             }
             kinds = _KINDS[i % len(_KINDS)]
-            made += [make(context, prompt, settings) for make in kinds]
-    return made
+            requests += [make(context, prompt, settings) for make in kinds]
+    return requests
 
 
 def _generate(
@@ -120,8 +120,8 @@ def _constrained(context: lh.Context, prompt: str, settings: dict[str, Any]) -> 
     form: dict[str, Any] = {"schema": _SCHEMA}
     if settings["temperature"] == 0:
         form = {"choices": _LABELS} if settings["seed"] % 2 else {"regex": "[a-z]{3,9}"}
-    own = {**settings, **form, "max_tokens": 40}
-    return _generate(context, prompt, own, "answers in a form")
+    arguments = {**settings, **form, "max_tokens": 40}
+    return _generate(context, prompt, arguments, "answers in a form")
 
 
 def _chat(context: lh.Context, prompt: str, settings: dict[str, Any]) -> Asked:
@@ -144,16 +144,16 @@ def _chat_stream(context: lh.Context, prompt: str, settings: dict[str, Any]) -> 
 
 
 def _several(context: lh.Context, prompt: str, settings: dict[str, Any]) -> Asked:
-    own = {**settings, "temperature": 0.9}
+    arguments = {**settings, "temperature": 0.9}
     prompts = [prompt, prompt[1:]]
-    results = lh.generate_parallel(context, prompts, n=3, **own)
+    results = lh.generate_parallel(context, prompts, n=3, **arguments)
     texts = [sample.text for samples in results.samples for sample in samples]
 
     def read(content: bytes) -> object:
         return [choice["text"] for choice in _json(content)["choices"]]
 
     kind = "lists of prompts with samples"
-    return Asked(kind, _COMPLETION, {"prompt": prompts, "n": 3, **own}, read, texts)
+    return Asked(kind, _COMPLETION, {"prompt": prompts, "n": 3, **arguments}, read, texts)
 
 
 def _classify(context: lh.Context, prompt: str, _settings: dict[str, Any]) -> Asked:
@@ -266,10 +266,10 @@ class Client:
 
     def act(self) -> None:
         """Do one thing; a wrong result becomes a problem."""
-        asked = self._draw.choice(self._requests)
+        case = self._draw.choice(self._requests)
         kind = self._draw.choices(("ask", "leave", "wrong"), (6, 2, 2))[0]
         if kind == "leave":
-            self._http.leave(asked.path, asked.body, self._draw.uniform(0, _DEPART_S))
+            self._http.leave(case.path, case.body, self._draw.uniform(0, _DEPART_S))
             self.did["disconnected"] += 1
         elif kind == "wrong":
             path, body = self._draw.choice(WRONG)
@@ -278,15 +278,15 @@ class Client:
             if not 400 <= status < 500:
                 self.problems.append(f"{path} {body!r}: {status} {content[:300]!r}")
         else:
-            status, content = self._http.post(asked.path, asked.body)
-            self.did[asked.kind] += 1
+            status, content = self._http.post(case.path, case.body)
+            self.did[case.kind] += 1
             try:
-                found = status, asked.read(content)
+                reply = status, case.read(content)
             except (LookupError, ValueError, TypeError) as error:
-                found = error
-            if found != (200, asked.expected):
-                text = f"{asked.kind}: {asked.body!r}\n  found    {found!r}\n  expected "
-                self.problems.append(f"{text}{asked.expected!r} (status {status})")
+                reply = error
+            if reply != (200, case.expected):
+                text = f"{case.kind}: {case.body!r}\n  found    {reply!r}\n  expected "
+                self.problems.append(f"{text}{case.expected!r} (status {status})")
 
 
 class Crowd:
@@ -319,7 +319,7 @@ class Crowd:
             thread.start()
         for thread in threads:
             thread.join()
-        problems = [text for each in self._clients for text in each.problems]
+        problems = [text for worker in self._clients for text in worker.problems]
         assert not problems, "\n".join(problems)
 
 
@@ -349,9 +349,9 @@ def start(model: str, log: IO[str]) -> tuple[subprocess.Popen[str], int]:
         [*command, "--n-seq-max", "8"], stdout=subprocess.PIPE, stderr=log, text=True
     )
     assert process.stdout is not None
-    found = re.search(r":(\d+) ", process.stdout.readline())
-    assert found, "the server did not start"
-    return process, int(found[1])
+    match = re.search(r":(\d+) ", process.stdout.readline())
+    assert match, "the server did not start"
+    return process, int(match[1])
 
 
 def main() -> None:
@@ -389,7 +389,7 @@ def main() -> None:
         "minutes": round(took_s / 60, 1),
         "clients": N_CLIENTS,
         "requests": len(requests),
-        "did": sum((each.did for each in clients), Counter()),
+        "did": sum((client.did for client in clients), Counter()),
         "samples": samples,
     }
     text = json.dumps(report, indent=1) + "\n"

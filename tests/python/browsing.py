@@ -33,7 +33,7 @@ def visited(
     page.goto(link)
     try:
         yield page
-        assert [each for each in complaints if each not in expected] == []
+        assert [complaint for complaint in complaints if complaint not in expected] == []
     finally:
         context.close()
 

@@ -56,11 +56,11 @@ class Served:
             http.close()
 
     def code(self, coder: str, i: object, value: object, **more: object) -> Any:
-        status, got = self.ask(
+        status, response = self.ask(
             "POST", "/api/code", {"i": i, "value": value, **more}, X_Coder=coder
         )
-        assert status == 200, got
-        return got
+        assert status == 200, response
+        return response
 
 
 @contextmanager

@@ -34,19 +34,19 @@ class Commands:
         line: str,
         *more: object,
         status: int = 0,
-        told: str | None = None,
-        shown: str = "",
+        err: str | None = None,
+        out: str = "",
     ) -> Printed:
         """Run a command; check its status and texts in its stderr and stdout.
 
-        `told` is a part of stderr; "" means that stderr is empty.
+        `err` is a part of stderr; "" means that stderr is empty.
         """
         self._capture.readouterr()
         assert main(self.words(line, *more)) == status
-        out, err = self._capture.readouterr()
-        assert err == "" if told == "" else (told or "") in err, err
-        assert shown in out, out
-        return Printed(out, err)
+        printed = Printed(*self._capture.readouterr())
+        assert printed.err == "" if err == "" else (err or "") in printed.err, printed.err
+        assert out in printed.out, printed.out
+        return printed
 
     def words(self, line: str, *more: object) -> list[str]:
         names = {"MODEL": "llama", "ENCODER": "bert"}

@@ -32,14 +32,14 @@ def request(
 def long_request(n: int = 0, priority: int = 0) -> Request:
     """Return a request with an answer of 100 tokens or more, distinct for each n < 50."""
     while True:
-        asked = request([n, 7], 200, priority)
-        if len(answer(asked)[0]) >= 100:
-            return asked
+        candidate = request([n, 7], 200, priority)
+        if len(answer(candidate)[0]) >= 100:
+            return candidate
         n = (n + 50) % N_VOCAB
 
 
-def assert_right(result: Result, asked: Request) -> None:
-    tokens, finish = answer(asked)
+def assert_right(result: Result, request: Request) -> None:
+    tokens, finish = answer(request)
     assert result.error is None
     assert result.tokens == tokens
     assert result.text == text_of(tokens)
@@ -48,10 +48,10 @@ def assert_right(result: Result, asked: Request) -> None:
 
 def assert_all_right(
     results: Iterable[Result | Handle],
-    asked: Iterable[Request] | Callable[[int], Request],
+    expected: Iterable[Request] | Callable[[int], Request],
 ) -> None:
     """Check the results of requests, or of requests that a function makes by index."""
     results = list(results)
-    requests = map(asked, range(len(results))) if callable(asked) else asked
+    requests = map(expected, range(len(results))) if callable(expected) else expected
     for result, one in zip(results, requests, strict=True):
         assert_right(result if isinstance(result, Result) else result.result(60), one)

@@ -41,8 +41,8 @@ def answer(prompt: object, n: int) -> str:
 
 def thought_of(options: dict[str, Any]) -> list[str]:
     """Return a thought with one word for each token that the options allow."""
-    wanted = checked_thinking("thinking", options.get("thinking"))
-    n = wanted.budget if wanted else 0
+    thinking = checked_thinking("thinking", options.get("thinking"))
+    n = thinking.budget if thinking else 0
     return [f"{'' if i == 0 else ' '}hm{i}" for i in range(n)]
 
 

@@ -170,9 +170,9 @@ class _Handler(BaseHTTPRequestHandler):
             return
         etag = f'"{sha256(data)}"'
         start = 0
-        asked = re.fullmatch(r"bytes=(\d+)-", headers.get("range", ""))
-        if asked and self.hub.ranges and headers.get("if-range") in {None, etag}:
-            start = int(asked[1])
+        byte_range = re.fullmatch(r"bytes=(\d+)-", headers.get("range", ""))
+        if byte_range and self.hub.ranges and headers.get("if-range") in {None, etag}:
+            start = int(byte_range[1])
             if start >= len(data):
                 self.refuse(416)
                 return

@@ -125,22 +125,22 @@ WHOLE: dict[str, tuple[Any, set[str]]] = {
 def of_server(path: str) -> Taken:
     """Return the fields of requests, with the defaults of a request without fields."""
     if path in WHOLE:
-        form, own = WHOLE[path]
-        return dict.fromkeys(form.fields - own - {"model"}, UNSEEN)
+        form, extra = WHOLE[path]
+        return dict.fromkeys(form.fields - extra - {"model"}, UNSEEN)
     model: Any = SimpleNamespace(n_ctx_train=512)
     if path == "/generate":
         understood = path_format(GenerateApi, model).understand({"prompt": "a"})
-        own, names = {"prompt", "model"}, GenerateApi.fields
+        extra, names = {"prompt", "model"}, GenerateApi.fields
     else:
-        own = {"model", "prompt", "messages", "max_completion_tokens", "stream_options"}
-        own |= {"tools", "tool_choice", "parallel_tool_calls", "top_logprobs", "n"}
-        own |= {*sampling.FORM_FIELDS, "repeat_penalty"}
-        own |= {"reasoning_effort", "thinking_budget_tokens"}
-        own |= {"enable_thinking", "thinking_budget"}
-        own |= {"thinking_token_budget", "reasoning_budget_tokens"}
-        own |= {"continue_final_message", "add_generation_prompt", "echo"}
-        own |= {"prompt_logprobs", "add_special_tokens", "dry_sequence_breakers"}
-        own |= {"include_stop_str_in_output"}
+        extra = {"model", "prompt", "messages", "max_completion_tokens", "stream_options"}
+        extra |= {"tools", "tool_choice", "parallel_tool_calls", "top_logprobs", "n"}
+        extra |= {*sampling.FORM_FIELDS, "repeat_penalty"}
+        extra |= {"reasoning_effort", "thinking_budget_tokens"}
+        extra |= {"enable_thinking", "thinking_budget"}
+        extra |= {"thinking_token_budget", "reasoning_budget_tokens"}
+        extra |= {"continue_final_message", "add_generation_prompt", "echo"}
+        extra |= {"prompt_logprobs", "add_special_tokens", "dry_sequence_breakers"}
+        extra |= {"include_stop_str_in_output"}
         names = Completions.fields
         understood = path_format(Completions, model).understand({"prompt": "a"})
         if path == "/v1/chat/completions":
@@ -157,7 +157,7 @@ def of_server(path: str) -> Taken:
     options = declared(SERVER[path][0]) | understood.options
     settings: dict[str, Any] = {}
     library = {field: name for name, field in OPENAI_NAMES.items()}
-    for name in names - own:
+    for name in names - extra:
         value = getattr(understood.params, library.get(name, name), options.get(name))
         settings[name] = understood.stream if name == "stream" else value
     if settings.get("seed", 0) is None:  # default of the call
@@ -205,19 +205,19 @@ def of_newrllama(header: str) -> Taken:
 def all_of_python(header: str) -> Iterator[tuple[str, Taken, Taken]]:
     """Return each interface except those of R: name, declared and accepted options."""
     for name, (kind, interface, changes) in PYTHON.items():
-        wanted = declared(kind, interface, **changes)
+        expected = declared(kind, interface, **changes)
         if name.startswith("start_"):  # a job reports its progress on request
-            del wanted["progress"]
-        yield f"Python {name}", wanted, of_python(name)
+            del expected["progress"]
+        yield f"Python {name}", expected, of_python(name)
     for table, kind in TASK_TABLES.items():
-        wanted = declared(kind, "rows")
+        expected = declared(kind, "rows")
         if table == "classify":  # the check of the whole file requires them
-            wanted["labels"] = None
-        yield f"run.toml [{table}]", wanted, of_run_file(table)
+            expected["labels"] = None
+        yield f"run.toml [{table}]", expected, of_run_file(table)
     for path, (kind, interface) in SERVER.items():
-        wanted = declared(kind, interface)
-        wanted |= DEFAULTS.get(interface, {})
-        yield f"HTTP {path}", wanted, of_server(path)
+        expected = declared(kind, interface)
+        expected |= DEFAULTS.get(interface, {})
+        yield f"HTTP {path}", expected, of_server(path)
     of_answer = {
         name: default
         for name, default in declared(GenerateOptions).items()
@@ -245,14 +245,14 @@ def all_of_python(header: str) -> Iterator[tuple[str, Taken, Taken]]:
     )
 
 
-def differences(wanted: Taken, taken: Taken) -> list[str]:
+def differences(expected: Taken, taken: Taken) -> list[str]:
     """Return options that are missing, undeclared, or have another default."""
-    problems = [f"{name} is missing" for name in wanted.keys() - taken.keys()]
-    problems += [f"{name} is not declared" for name in taken.keys() - wanted.keys()]
-    for name in wanted.keys() & taken.keys():
-        there, here = taken[name], wanted[name]
-        if there is not UNSEEN and not _is_same(there, here):
-            problems.append(f"{name} is {there!r} by default, not {here!r}")
+    problems = [f"{name} is missing" for name in expected.keys() - taken.keys()]
+    problems += [f"{name} is not declared" for name in taken.keys() - expected.keys()]
+    for name in expected.keys() & taken.keys():
+        actual, here = taken[name], expected[name]
+        if actual is not UNSEEN and not _is_same(actual, here):
+            problems.append(f"{name} is {actual!r} by default, not {here!r}")
     return sorted(problems)
 
 

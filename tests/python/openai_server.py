@@ -23,13 +23,13 @@ class OpenAIServer:
 
     Attributes:
         url: Address of the API.
-        asked: Paths and bodies of the requests, in the order of their arrival.
+        requests: Paths and bodies of the requests, in the order of their arrival.
         most_at_once: Largest number of requests that it answered at the same time.
     """
 
     def __init__(self, answer: Callable[[str, dict[str, Any], int], Reply]) -> None:
         self.url = ""
-        self.asked: list[tuple[str, dict[str, Any]]] = []
+        self.requests: list[tuple[str, dict[str, Any]]] = []
         self.most_at_once = 0
         self.owner = "someone"
         self.models = ["tiny"]
@@ -41,8 +41,8 @@ class OpenAIServer:
     def reply(self, path: str, body: dict[str, Any]) -> Reply:
         """Answer a request; the third argument of the function counts equal bodies."""
         with self._lock:
-            self.asked.append((path, body))
-            n = sum(one == (path, body) for one in self.asked)
+            self.requests.append((path, body))
+            n = sum(one == (path, body) for one in self.requests)
             self._n_now += 1
             self.most_at_once = max(self.most_at_once, self._n_now)
         try:
@@ -52,7 +52,7 @@ class OpenAIServer:
                 self._n_now -= 1
 
 
-def said(text: str | None, **more: Any) -> Reply:
+def reply_of(text: str | None, **more: Any) -> Reply:
     """Return the answer of a chat."""
     message = {"role": "assistant", "content": text}
     choice = {"index": 0, "message": message, "finish_reason": "stop", **more}

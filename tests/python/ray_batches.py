@@ -20,8 +20,8 @@ class BatchActor:
 
     def __init__(self, path: Path, **arguments: Any) -> None:
         config = Config(path, num_cpus=1, context=arguments.pop("context", {}))
-        made = lh.ray.map(config, **arguments)
-        self._answering = processor.BatchAnswering(config, versions(), made._answer)
+        mapper = lh.ray.map(config, **arguments)
+        self._answering = processor.BatchAnswering(config, versions(), mapper._answer)
 
     def __call__(self, table: pa.Table) -> pa.Table:
         return asyncio.run(self._answering(table))

@@ -15,11 +15,11 @@ from llamaherd.server import serving
 from llamaherd.server.app import create_app
 from llamaherd.server.settings import ServerSettings
 
-bound = serving.bind("127.0.0.1", 0)
+listener = serving.bind("127.0.0.1", 0)
 
 
 def tell_port() -> None:
-    sys.stdout.write(f"{bound.getsockname()[1]}\n")
+    sys.stdout.write(f"{listener.getsockname()[1]}\n")
     sys.stdout.flush()
 
 
@@ -41,6 +41,6 @@ with lh.Model(sys.argv[1]) as model:
         grace_s=float(sys.argv[2]),
         when_ready=tell_port,
     )
-    server.run([bound])
+    server.run([listener])
     ctx.close()
 sys.exit(server.status)

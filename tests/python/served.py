@@ -79,10 +79,10 @@ class Client:
             http.request(method, path, data, headers or {})
             answer = http.getresponse()
             content = answer.read()
-            told = {name.lower(): value for name, value in answer.getheaders()}
-            if content and told.get("content-type") == "application/json":
-                return answer.status, json.loads(content), told
-            return answer.status, content.decode(), told
+            fields = {name.lower(): value for name, value in answer.getheaders()}
+            if content and fields.get("content-type") == "application/json":
+                return answer.status, json.loads(content), fields
+            return answer.status, content.decode(), fields
         finally:
             http.close()
 
@@ -137,9 +137,9 @@ def started_with(*options: str, before: str = "pass") -> Iterator[Client]:
     )
     try:
         assert process.stdout is not None
-        found = re.search(r":(\d+) ", process.stdout.readline())
-        assert found
-        yield Client(int(found[1]))
+        match = re.search(r":(\d+) ", process.stdout.readline())
+        assert match
+        yield Client(int(match[1]))
     finally:
         process.kill()
         process.communicate()
@@ -167,13 +167,13 @@ def served_app(
     make: Callable[[ServerSettings], Starlette], *, grace_s: float = 5.0, **settings: Any
 ) -> Iterator[Client]:
     """Run a server of the application that `make` creates, until the block ends."""
-    bound = serving.bind("127.0.0.1", 0)
-    settings = {"hosts": hosts_of(bound, "127.0.0.1"), **settings}
+    listener = serving.bind("127.0.0.1", 0)
+    settings = {"hosts": hosts_of(listener, "127.0.0.1"), **settings}
     ready = threading.Event()
     app = make(ServerSettings(model_name=NAME, **settings))
     server = serving.Server(app, grace_s=grace_s, when_ready=ready.set)
-    port = bound.getsockname()[1]
-    thread = threading.Thread(target=server.run, args=([bound],))
+    port = listener.getsockname()[1]
+    thread = threading.Thread(target=server.run, args=([listener],))
     thread.start()
     try:
         assert ready.wait(120)
@@ -181,7 +181,7 @@ def served_app(
     finally:
         server.should_exit = True
         thread.join()
-        bound.close()
+        listener.close()
 
 
 def room_for(spec: ModelSpec) -> int:

@@ -61,7 +61,7 @@ class Texts:
     outcome: Floats
 
 
-def made(rng: np.random.Generator, n: int) -> Texts:
+def random_texts(rng: np.random.Generator, n: int) -> Texts:
     """Draw texts; the model's labels miss more codes in group 1."""
     group = (rng.random(n) < GROUP_SHARE).astype(float)
     age = rng.choice(AGES, n)
@@ -90,7 +90,7 @@ def _error_prob(group: Floats, code: Floats) -> Floats:
 
 def truths() -> dict[str, Floats]:
     """Return the true value of each estimate, computed from the texts' distribution."""
-    group, age = (each.ravel() for each in np.meshgrid([0.0, 1.0], AGES))
+    group, age = (axis.ravel() for axis in np.meshgrid([0.0, 1.0], AGES))
     weights = np.where(group == 1, GROUP_SHARE, 1 - GROUP_SHARE) / len(AGES)
     probs = _code_prob(group, age)
     x = np.column_stack([np.ones(len(group)), group, age])
@@ -141,13 +141,13 @@ def problems(texts: Texts, draw: sampling.Draw) -> Iterator[tuple[str, dsl.Probl
         )
 
     label, code = texts.label, texts.code
-    for name, kind, x, wanted in [
+    for name, kind, x, columns in [
         ("mean", "ols", ones[:, None], slice(None)),
         ("difference", "ols", groups, slice(1, None)),
         ("ols", "ols", both, slice(1, None)),
         ("logit", "logit", both, slice(1, None)),
     ]:
-        yield name, problem(kind, x, label, x, code), wanted
+        yield name, problem(kind, x, label, x, code), columns
     x_hat = np.column_stack([ones, label, texts.group])
     x = np.column_stack([ones, code, texts.group])
     outcome = texts.outcome
@@ -174,7 +174,7 @@ def estimated(name: str, design: str, problem: dsl.Problem) -> list[Estimate]:
             rows = fit_means([outcome], "share", groups, names, settings).rows
             return [row for row in rows if row.term == "difference" or name == "mean"]
         terms = [str(i) for i in range(problem.x.shape[1])]
-        made = Matrices(
+        matrices = Matrices(
             x_hat=problem.x_hat,
             y_hat=problem.y_hat,
             x=problem.x,
@@ -183,7 +183,7 @@ def estimated(name: str, design: str, problem: dsl.Problem) -> list[Estimate]:
             outcome=name,
             has_label_right=name == "covariate",
         )
-        rows = fit_regression(problem.kind, made, settings).rows
+        rows = fit_regression(problem.kind, matrices, settings).rows
     except ValueError:
         return []
     return [row for row in rows if row.term != "0"]
@@ -193,11 +193,11 @@ def measured(
     n_draws: int, seed: int, samples: Sequence[tuple[str, int]] = SAMPLES
 ) -> dict[str, Any]:
     """Return coverage, bias and widths by method, sample and coefficient."""
-    wanted = truths()
-    found: dict[tuple[str, int, str, str, int], list[Any]] = {}
+    truth = truths()
+    estimates: dict[tuple[str, int, str, str, int], list[Any]] = {}
     n_failed = dict.fromkeys([f"{design}, {n_gold}" for design, n_gold in samples], 0)
     for generator in np.random.default_rng(seed).spawn(n_draws):
-        texts = made(generator, N_TEXTS)
+        texts = random_texts(generator, N_TEXTS)
         for design, n_gold in samples:
             draw = drawn(texts, design, generator, n_gold)
             for name, problem, _ in problems(texts, draw):
@@ -208,10 +208,10 @@ def measured(
                         continue
                     key = (design, n_gold, name, row.method, i)
                     values = (row.low, row.high, row.estimate)
-                    found.setdefault(key, []).append(values)
+                    estimates.setdefault(key, []).append(values)
     rows = [
-        _row(key, np.array(values), wanted[key[2]][key[4]])
-        for key, values in found.items()
+        _row(key, np.array(values), truth[key[2]][key[4]])
+        for key, values in estimates.items()
     ]
     return {"n_failed": n_failed, "rows": rows}
 

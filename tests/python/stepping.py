@@ -53,9 +53,9 @@ class Stepping(FakeEngine):
         self.n_runs += 1
         return super().run(*args, **kwargs)
 
-    def submit(self, id_: int, asked: Request, *args: object, **kwargs: object) -> None:
-        self.started.append(tuple(asked.tokens))
-        super().submit(id_, asked, *args, **kwargs)
+    def submit(self, id_: int, request: Request, *args: object, **kwargs: object) -> None:
+        self.started.append(tuple(request.tokens))
+        super().submit(id_, request, *args, **kwargs)
 
     def pause(self, id_: int) -> int:
         self.paused.append(tuple(self.slots[id_].request.tokens))
@@ -67,8 +67,8 @@ def stepping(sizes: Plan) -> tuple[Loop, Stepping]:
     return make_loop(sizes, engine), engine
 
 
-def submit(loop: Loop, asked: Request, **options: object) -> Handle:
-    return Handle(loop, asked, None, **options)
+def submit(loop: Loop, request: Request, **options: object) -> Handle:
+    return Handle(loop, request, None, **options)
 
 
 def run_together(loop: Loop, engine: Stepping, calls: list[list[Request]]) -> None:
@@ -184,11 +184,11 @@ def other(i: int, n: int = 300) -> Request:
     return request([i % 400, 400 + i // 400, *(i % 900 for i in range(n - 2))], 8)
 
 
-def run_all(loop: Loop, asked: list[Request]) -> None:
+def run_all(loop: Loop, requests: list[Request]) -> None:
     """Submit requests at the same time, and check their results."""
     with loop._lock:
-        handles = [submit(loop, one) for one in asked]
-    assert_all_right(handles, asked)
+        handles = [submit(loop, one) for one in requests]
+    assert_all_right(handles, requests)
 
 
 def run_forties(loop: Loop, one: Callable[[int], Request], *starts: int) -> None:

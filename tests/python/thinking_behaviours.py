@@ -107,8 +107,8 @@ class Behaviour:
         name: Name.
         does: Ability that the behaviour needs of an interface (door).
         texts: Prompts in the form in which a user writes them.
-        told: Result of each prompt.
-        scored: Results if the answer is constrained or scored; None for `told`.
+        results: Result of each prompt.
+        scored: Results if the answer is constrained or scored; None for `results`.
         thinking: Argument of the call.
         options: More arguments.
         context: Name of the context, see `CONTEXTS`.
@@ -118,7 +118,7 @@ class Behaviour:
     name: str
     does: str = "ask"
     texts: tuple[str, ...]
-    told: tuple[Told, ...]
+    results: tuple[Told, ...]
     scored: tuple[Told, ...] | None = None
     thinking: Any = BUDGET
     options: Mapping[str, Any] = field(default_factory=dict)
@@ -134,12 +134,12 @@ CONTEXTS: dict[str, dict[str, Any]] = {
 }
 
 
-def _one(name: str, kind: object, told: Told, **more: Any) -> Behaviour:
-    return Behaviour(name=name, texts=(f"A #{kind}",), told=(told,), **more)
+def _one(name: str, kind: object, result: Told, **more: Any) -> Behaviour:
+    return Behaviour(name=name, texts=(f"A #{kind}",), results=(result,), **more)
 
 
-def _budget(n: int, told: Told) -> Behaviour:
-    return _one(f"budget of {n}", ENDLESSLY, told, thinking=n)
+def _budget(n: int, result: Told) -> Behaviour:
+    return _one(f"budget of {n}", ENDLESSLY, result, thinking=n)
 
 
 _NO_STOP = {
@@ -204,12 +204,12 @@ BEHAVIOURS = (
     Behaviour(
         name="a failed prompt among valid ones",
         texts=("A #0", "x" * 40_000 + " #0", "B #0"),
-        told=(CLOSED, FAILED, CLOSED),
+        results=(CLOSED, FAILED, CLOSED),
     ),
     Behaviour(
         name="a long shared beginning",
         texts=tuple(f"{_SHARED}{i} #{i % 4}" for i in range(8)),
-        told=(
+        results=(
             CLOSED,
             Told("aabb" * 10, BUDGET, False, "yes"),
             Told("Hm, so", 4, True, "yes"),
@@ -220,7 +220,7 @@ BEHAVIOURS = (
     Behaviour(
         name="deterministic",
         texts=tuple(f"{'word ' * i}#{i % 4}" for i in range(8)),
-        told=(
+        results=(
             CLOSED,
             Told("aabb" * 10, BUDGET, False, "yes"),
             Told("Hm, so", 4, True, "yes"),
@@ -233,7 +233,7 @@ BEHAVIOURS = (
         name="paused as the cache is short",
         does="pause",
         texts=tuple(f"{i} #1" for i in range(8)),
-        told=(Told("aabb" * 50, 100, False, "yes"),) * 8,
+        results=(Told("aabb" * 50, 100, False, "yes"),) * 8,
         thinking=100,
         context="short",
         lacks={
@@ -253,7 +253,7 @@ BEHAVIOURS = (
         name="found in a journal",
         does="journal",
         texts=("A #0", "B #3"),
-        told=(CLOSED, Told("Ww", 1, False, "yes")),
+        results=(CLOSED, Told("Ww", 1, False, "yes")),
     ),
     _one(
         "cancelled in its thought",

@@ -37,7 +37,7 @@ FORMS: dict[str, dict[str, Any]] = {
     "regex": {"regex": "yes|no"},
 }
 # Another prompt, which runs after a thought was cancelled.
-AFTER_CANCELLED = Behaviour(name="after", texts=("A #!",), told=(), thinking=None)
+AFTER_CANCELLED = Behaviour(name="after", texts=("A #!",), results=(), thinking=None)
 
 
 class Desk:
@@ -125,15 +125,15 @@ def abilities_of(
     def run(desk: Desk, behaviour: Behaviour, **more: Any) -> Any:
         return call(host(desk, behaviour.context), behaviour, **more)
 
-    def ask(desk: Desk, behaviour: Behaviour) -> list[Told]:
+    def plain(desk: Desk, behaviour: Behaviour) -> list[Told]:
         results = run(desk, behaviour)
         if "shared" in behaviour.name:
             assert results.stats.n_reused_tokens > 0
         # Forced tokens are not counted as prompt tokens, and no token is computed
         # twice.
-        told = rows(results)
-        assert results.stats.n_thinking_tokens == sum(row.n_tokens for row in told)
-        return told
+        answers = rows(results)
+        assert results.stats.n_thinking_tokens == sum(row.n_tokens for row in answers)
+        return answers
 
     def pause(desk: Desk, behaviour: Behaviour) -> list[Told]:
         results = run(desk, behaviour)
@@ -145,9 +145,9 @@ def abilities_of(
         assert results.stats.n_thoughts == N_SAMPLES
         for drawn in results.samples if isinstance(results, lh.Results) else ():
             assert len({result.seed for result in drawn}) == N_SAMPLES
-            for told in map(answer_of, drawn):
-                assert told.thinking is not None
-                assert 0 < told.n_tokens <= data.BUDGET
+            for answer in map(answer_of, drawn):
+                assert answer.thinking is not None
+                assert 0 < answer.n_tokens <= data.BUDGET
         return rows(run(desk, behaviour))
 
     def journal(desk: Desk, behaviour: Behaviour) -> list[Told]:
@@ -158,7 +158,7 @@ def abilities_of(
         assert rows(again) == first
         return first
 
-    return {"ask": ask, "pause": pause, "samples": several, "journal": journal}
+    return {"ask": plain, "pause": pause, "samples": several, "journal": journal}
 
 
 # ---- answers ---------------------------------------------------------------------------

@@ -74,16 +74,16 @@ def _cases_of_long_runs(items: Sequence[pytest.Item]) -> set[str]:
     N cases at equal distances remain.
     """
     cases: dict[str, list[str]] = {}
-    wanted: dict[str, int] = {}
+    n_cases: dict[str, int] = {}
     for item in items:
         for mark in item.iter_markers("more"):
             if "cases" in mark.kwargs:
                 function = item.nodeid.partition("[")[0]
                 cases.setdefault(function, []).append(item.nodeid)
-                wanted[function] = mark.kwargs["cases"]
+                n_cases[function] = mark.kwargs["cases"]
     omitted: set[str] = set()
     for function, names in cases.items():
-        n = min(wanted[function], len(names))
+        n = min(n_cases[function], len(names))
         omitted |= set(names) - {names[i * len(names) // n] for i in range(n)}
     return omitted
 

@@ -121,9 +121,9 @@ def windows(context: lh.Context) -> None:
 
 
 def choices(context: lh.Context) -> None:
-    asked = [{"role": "user", "content": "Is water wet?"}]
+    messages = [{"role": "user", "content": "Is water wet?"}]
     prompts = ["Is water wet? Answer:", "Answer: ", "\n", "1, 2,", 'He said "']
-    prompts += [lh.apply_chat_template(context.model, asked)]
+    prompts += [lh.apply_chat_template(context.model, messages)]
     tries = held = 0
     for texts in LISTS:
         for temperature in (0.0, 1.0, 3.0):
@@ -139,15 +139,15 @@ def common(model: lh.Model) -> None:
     settings: list[dict[str, object]] = [{"grammar": text} for text in NOT_GRAMMARS]
     settings += [{"logit_bias": {model.n_vocab: 1.0}}]
     held = 0
-    for given in settings:
-        bad = SamplingParams(**given)  # type: ignore[arg-type]
+    for form in settings:
+        bad = SamplingParams(**form)  # type: ignore[arg-type]
         with lh.Context(model) as context:
             try:
                 lh.generate_parallel(context, ["a", "b"], params=bad)
             except ValueError as error:
-                is_label = "::=" not in str(given.get("grammar", "::="))
+                is_label = "::=" not in str(form.get("grammar", "::="))
                 hint = not is_label or "by choices" in str(error)
-                held += hint and next(iter(given)) in str(error) and context.plan is None
+                held += hint and next(iter(form)) in str(error) and context.plan is None
             out = lh.generate_parallel(
                 context, ["a", "b"], params=[bad, SamplingParams()], max_tokens=2
             )

@@ -43,10 +43,10 @@ def row(what: str, held: list[bool], note: str = "") -> None:
 
 def generate(context: lh.Context, journal: Path) -> tuple[lh.Results, list[str]]:
     """Run a call on the real model; return results and warnings about the journal."""
-    with warnings.catch_warnings(record=True) as told:
+    with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         results = lh.generate_parallel(context, PROMPTS, max_tokens=2, journal=journal)
-    names = [each.category.__name__ for each in told]
+    names = [warning.category.__name__ for warning in caught]
     return results, [name for name in names if name == "JournalWarning"]
 
 
@@ -136,7 +136,7 @@ def each_of(path: Path, do: Callable[[Path], object], *suffixes: str) -> None:
 def moved_all(path: Path) -> None:
     other = path.parent / "other"
     other.mkdir()
-    each_of(path, lambda each: each.rename(other / each.name), "", "-wal", "-shm")
+    each_of(path, lambda file: file.rename(other / file.name), "", "-wal", "-shm")
 
 
 def moved_folder(path: Path) -> None:
@@ -176,14 +176,14 @@ def moved(folder: Path, context: lh.Context) -> None:
         path, is_over = place / "run.sqlite", Event()
         thread = Thread(target=happens, args=(path, what, is_over))
         thread.start()
-        results, told = generate(context, path)
+        results, warned = generate(context, path)
         is_over.set()
         thread.join()
         again, told_again = generate(context, path)
         row(
             f"the journal is {name} during a call",
             [
-                told == ["JournalWarning"]
+                warned == ["JournalWarning"]
                 and all(result.is_finished for result in results)
                 and again.stats.n_journal == len(PROMPTS)
                 and told_again == []
@@ -317,15 +317,15 @@ def foreign(folder: Path) -> None:
             db.execute("INSERT INTO t VALUES (randomblob(9000))")
         if mode == "WAL":
             db.execute("COMMIT")
-        for each in place.glob("live*"):
-            if not each.name.endswith("-shm"):
-                shutil.copy(each, str(each).replace("live", "run.sqlite"))
+        for file in place.glob("live*"):
+            if not file.name.endswith("-shm"):
+                shutil.copy(file, str(file).replace("live", "run.sqlite"))
         db.close()
-        for each in place.glob("live*"):
-            each.unlink()
-        before = {each.name: each.read_bytes() for each in place.iterdir()}
+        for file in place.glob("live*"):
+            file.unlink()
+        before = {file.name: file.read_bytes() for file in place.iterdir()}
         held.append(refused(path))
-        held.append(before == {each.name: each.read_bytes() for each in place.iterdir()})
+        held.append(before == {file.name: file.read_bytes() for file in place.iterdir()})
     row("another application's SQLite file after a crash: an error, file unchanged", held)
 
 
@@ -353,10 +353,10 @@ def from_r(folder: Path) -> None:
         encoding="utf-8",
         check=False,
     )
-    told = [
+    lines = [
         line for line in done.stdout.splitlines() if line.startswith(("read ", "write "))
     ]
-    held = ["llamaherd_error_journal: " in line for line in told]
+    held = ["llamaherd_error_journal: " in line for line in lines]
     row("invalid paths of journals in R: an error of class llamaherd_error_journal", held)
 
 

@@ -63,27 +63,27 @@ def mix(chance: random.Random, adapter: Path) -> dict[str, object]:
     return settings
 
 
-def told(adapter: Path) -> None:
+def settings_agree(adapter: Path) -> None:
     chance = random.Random(2)
     base = lh.Model(MODEL)
     plain = answers(lh.Context(base))
-    same, other = [], 0
+    held, other = [], 0
     for _ in range(N_MIXES):
         settings = mix(chance, adapter)
         llama = llama_cpp.Llama(
             MODEL, n_ctx=128, flash_attn=True, verbose=False, **settings
         )
         expected = own_answers(llama)
-        same.append(answers(llama) == expected)
+        held.append(answers(llama) == expected)
         other += expected != plain
         llama.close()
     row(
         "a Llama with LoRA, rope, YaRN, types of the cache, in combinations: "
         "same greedy texts as the Llama itself",
-        same,
+        held,
         f"{other} of them differ from the texts of the model without settings",
     )
-    same = []
+    held = []
     for scale in (0.25, 0.5, 0.75, 1.0, 0.0):
         llama = llama_cpp.Llama(
             MODEL,
@@ -94,9 +94,9 @@ def told(adapter: Path) -> None:
             lora_scale=scale,
         )
         with lh.Model(MODEL, lora=[(adapter, scale)]) as model:
-            same.append(answers(lh.Context(model)) == own_answers(llama))
+            held.append(answers(lh.Context(model)) == own_answers(llama))
         llama.close()
-    row("Model(lora=[(path, scale)]): same texts as Llama(lora_path=, lora_scale=)", same)
+    row("Model(lora=[(path, scale)]): same texts as Llama(lora_path=, lora_scale=)", held)
 
 
 def refused() -> None:
@@ -216,7 +216,7 @@ def from_r(folder: Path, adapter: Path) -> None:
     program.write_text(R_PROGRAM)
     command = ["Rscript", "--vanilla", str(program), MODEL, str(adapter)]
     environment = {**os.environ, "RETICULATE_PYTHON": sys.executable}
-    found = subprocess.run(
+    done = subprocess.run(
         command, env=environment, stdout=subprocess.PIPE, check=False, text=True
     )
     llama = llama_cpp.Llama(
@@ -230,7 +230,7 @@ def from_r(folder: Path, adapter: Path) -> None:
     )
     row(
         "R: model_load(lora = ), context_create(rope_freq_base = ): same text as a Llama",
-        [found.stdout.strip() == own_answers(llama)[0].strip()],
+        [done.stdout.strip() == own_answers(llama)[0].strip()],
     )
 
 
@@ -238,7 +238,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         adapter = tiny_loras.write(folder / "smollm2.gguf", tiny_loras.smollm2_shapes())
-        told(adapter)
+        settings_agree(adapter)
         refused()
         flipped(folder)
         journal(folder)

@@ -43,11 +43,11 @@ def outcome(model: str, more_bytes: int) -> str:
         run = subprocess.run(command, capture_output=True, timeout=TIMEOUT_S, check=False)
     except subprocess.TimeoutExpired:
         return "hang"
-    said = run.stdout.decode(errors="replace").split(" ")[0]
-    if run.returncode == 0 and said in {"answers", "error"}:
-        if said == "error" and "-v" in sys.argv:
+    word = run.stdout.decode(errors="replace").split(" ")[0]
+    if run.returncode == 0 and word in {"answers", "error"}:
+        if word == "error" and "-v" in sys.argv:
             sys.stderr.write(f"{more_bytes >> 20} MiB: {run.stdout.decode()}\n")
-        return said
+        return word
     sys.stderr.write(f"{more_bytes >> 20} MiB: {run.returncode}\n")
     sys.stderr.write(run.stderr.decode(errors="replace")[-600:] + "\n")
     return "abort" if run.returncode < 0 else "exit"

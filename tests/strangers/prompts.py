@@ -42,8 +42,8 @@ def main() -> None:
                 n_quick += seconds < MOST_S
             if name == MODELS[0]:
                 with lh.Context(model) as context:
-                    n_refused = sum(refused(context, each) for each in NOT_PROMPTS)
-                    n_refused += sum(refused(context, [each]) for each in NOT_A_PROMPT)
+                    n_refused = sum(refused(context, bad) for bad in NOT_PROMPTS)
+                    n_refused += sum(refused(context, [bad]) for bad in NOT_A_PROMPT)
     tell(
         10,
         "sets, files, dicts and similar objects as prompts, or as one prompt: an error "

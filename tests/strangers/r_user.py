@@ -54,16 +54,16 @@ def row(item: int, what: str, held: list[bool], note: str) -> None:
 
 def loop() -> None:
     output = run("loop", may_fail=True)
-    said = re.search(r"Interrupted: .*", output)
+    message = re.search(r"Interrupted: .*", output)
     row(
         16,
         "one Ctrl-C ends a loop and its script, with an exit status and a message",
         [
             "exit status 1" in output,
             "round 2" not in output and "went on" not in output,
-            said is not None,
+            message is not None,
         ],
-        said[0] if said else output[-200:],
+        message[0] if message else output[-200:],
     )
 
 
@@ -76,7 +76,7 @@ def progress() -> None:
     with lh.Model(MODEL) as model, lh.Context(model) as context:
         prompts = [f"{shots}Text {i}" for i in range(60)]
         lh.generate_parallel(context, prompts, max_tokens=1, progress=seen.append)
-    counts = [each.n_prompt_tokens for each in seen]
+    counts = [report.n_prompt_tokens for report in seen]
     last = seen[-1]
     row(
         17,

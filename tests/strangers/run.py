@@ -45,9 +45,9 @@ def title_of(topic: Path) -> str:
 def table(rows: dict[str, list[dict[str, Any]]]) -> str:
     """Return the table: a row for each topic, from its title to its rows."""
     lines = ["| trials | kinds | tries | held |", "|---|---|---|---|"]
-    for title, found in rows.items():
-        tries, held = (sum(row[name] for row in found) for name in ("tries", "held"))
-        lines.append(f"| {title} | {len(found)} | {tries} | {held} |")
+    for title, trials in rows.items():
+        tries, held = (sum(row[name] for row in trials) for name in ("tries", "held"))
+        lines.append(f"| {title} | {len(trials)} | {tries} | {held} |")
     return "\n".join(lines)
 
 

@@ -77,7 +77,7 @@ def main() -> None:
         most = max(busy for _, busy in rows)
         report(
             f"{language} without settings: llamaherd's own threads sleep when idle",
-            [own == 1 and busy < 0.2 for own, busy in rows],
+            [n_threads == 1 and busy < 0.2 for n_threads, busy in rows],
             f"at most {most:.2f} processor seconds in an idle second",
         )
     loop = subprocess.Popen([sys.executable, "-c", "while True: pass"])

@@ -178,7 +178,7 @@ def coded_of_r(
         if places:
             values[role] = [None if n != n else int(n) - offset for n in places]  # noqa: PLR0124
     names = {role: f"{text}: {role}" for role in values}
-    made = CodedOfR.of_record(
+    coded = CodedOfR.of_record(
         json.loads(run),
         {text: list(texts), **{names[role]: values[role] for role in values}},
         text,
@@ -187,15 +187,15 @@ def coded_of_r(
         **({"names": ()} | fields),
     )
     # Answers with fields have no column by which rows that were moved could be found.
-    by_fields = made.codebook.kind.is_generated and "labels" in fields
-    if by_fields and hash_of_texts(texts) != made.run["texts_sha256"]:
+    by_fields = coded.codebook.kind.is_generated and "labels" in fields
+    if by_fields and hash_of_texts(texts) != coded.run["texts_sha256"]:
         raise ArgumentError(
             "must have the rows that were coded, in their order: report it before rows "
             "are sorted or their texts edited",
             argument="x",
         )
     return dataclasses.replace(
-        cast("CodedOfR", made), original=convert_argument(original) if original else None
+        cast("CodedOfR", coded), original=convert_argument(original) if original else None
     )
 
 

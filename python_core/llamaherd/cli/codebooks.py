@@ -193,7 +193,7 @@ Examples:
   llamaherd codebooks best comparison.json --prefer speed -o choice.json
 """,
 )
-def best(comparison: str, out: str | None, *, overwrite: bool, **asked: Any) -> None:
+def best(comparison: str, out: str | None, *, overwrite: bool, **settings: Any) -> None:
     """Choose a codebook, print the choice and store it."""
     from llamaherd.coding.selection.comparison import (
         CodebookComparison,
@@ -201,7 +201,7 @@ def best(comparison: str, out: str | None, *, overwrite: bool, **asked: Any) -> 
     from llamaherd.coding.selection.evaluation import best_codebook
 
     stored = _read_stored(CodebookComparison, comparison)
-    choice = best_codebook(stored, **asked)
+    choice = best_codebook(stored, **settings)
     if out is not None:
         write_new(Path(out), choice.to_json().encode(), overwrite=overwrite)
     click.echo(str(choice))
@@ -256,7 +256,7 @@ def _pyplot(path: str) -> Any:  # an optional module
     kinds = FigureCanvasBase.get_supported_filetypes()
     if Path(path).suffix.lower().removeprefix(".") not in {"", *kinds}:
         raise ArgumentError(
-            f"must end in one of .{', .'.join(kinds)}, not {checks.shown(path)}",
+            f"must end in one of .{', .'.join(kinds)}, not {checks.brief(path)}",
             argument="plot",
         )
     return plt

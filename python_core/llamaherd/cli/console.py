@@ -126,10 +126,10 @@ class Console:
 
     # ---- commands ----
 
-    def _answer(self, ask: Callable[[], Reply]) -> None:
+    def _answer(self, send: Callable[[], Reply]) -> None:
         """Ask a question and print the answer; Ctrl-C ends the answer."""
         try:
-            self._printer.show(ask())
+            self._printer.show(send())
         except KeyboardInterrupt:
             self._printer.end()
             if is_terminated() or not self._is_interactive:

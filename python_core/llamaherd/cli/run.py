@@ -72,13 +72,13 @@ class TableCommand(Command):
             if option.facts.get("section") == "prompts"
             and (key == "column" or CHAT_KEYS.get(key, "chat") in options.declared)
         ]
-        asked = f"""
+        model = f"""
 Model and prompts:
   -m, --model MODEL -> model__path  {MODEL}
 {declared_flags(RunKeys, prompts)}
 """
         at_once = _AT_ONCE if "chat" in prompts else ""
-        parts = [about, _OUTPUT, asked, _COMPUTATION, at_once, _PARTS, GPU]
+        parts = [about, _OUTPUT, model, _COMPUTATION, at_once, _PARTS, GPU]
         for section, title in sections.items():
             of_run = "" if section else declared_flags(RunKeys, section=table)
             of_task = declared_flags(options, table=table, section=section)

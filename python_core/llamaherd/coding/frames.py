@@ -128,12 +128,12 @@ def column(frame: object, name: str, argument: str) -> list[Any]:
     name = plain(name)
     if not isinstance(name, str):
         raise ArgumentTypeError(
-            f"must be the name of a column, not {checks.shown(name)}", argument=argument
+            f"must be the name of a column, not {checks.brief(name)}", argument=argument
         )
     existing = names(frame)
     if name not in existing:
         raise ArgumentError(
-            f"must be a column of the {words().frame}, not {checks.shown(name)}; "
+            f"must be a column of the {words().frame}, not {checks.brief(name)}; "
             f"there are {list_columns(frame)}{checks.meant(name, existing)}",
             argument=argument,
         )
@@ -297,7 +297,7 @@ def _open(frame: object) -> Frame:
         hint = "; .collect() it first" if hasattr(frame, "collect") else ""
         raise ArgumentTypeError(
             f"the {words().frame} must be one of pandas, polars or pyarrow, or a dict of "
-            f"lists, not {checks.shown(frame)}{hint}",
+            f"lists, not {checks.brief(frame)}{hint}",
             argument="data",
             form="{problem}",
         ) from None
@@ -309,7 +309,7 @@ def _length(frame: Mapping[str, Any], argument: str = "columns") -> int:
         column = _as_list(values) if isinstance(values, Categories) else values
         if isinstance(column, (str, bytes)) or not hasattr(column, "__len__"):
             raise ArgumentTypeError(
-                f"column {name!r} must be a list, not {checks.shown(column)}",
+                f"column {name!r} must be a list, not {checks.brief(column)}",
                 argument="columns",
                 place=(name,),
                 form="{problem}",

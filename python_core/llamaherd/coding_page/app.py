@@ -194,10 +194,10 @@ class _Api:
     async def text(self, request: Request) -> Response:
         """Return the next text, or the text at a position in the coder's order."""
         coder = self._coder(request)
-        asked = request.query_params.get("position", "")
-        position = checks.digits(asked)
-        if asked and position is None:
-            raise unfit("position", "a whole number from 0", asked)
+        value = request.query_params.get("position", "")
+        position = checks.digits(value)
+        if value and position is None:
+            raise unfit("position", "a whole number from 0", value)
         return _json(await run_in_threadpool(self._view, coder, position))
 
     async def code(self, request: Request) -> Response:
@@ -245,12 +245,12 @@ class _Api:
     async def export(self, request: Request) -> Response:
         """Return the codes so far as a file, only for the person who runs the coding."""
         self._keys.check_owner(_key_of(request))
-        form, asked = self._desk.sheet.form, request.query_params.get("field", "")
+        form, name = self._desk.sheet.form, request.query_params.get("field", "")
         files = {file.field.name: file for file in exports(form)}
-        if asked not in files:
-            text = f"the codebook has no field {shown_value(asked)}"
+        if name not in files:
+            text = f"the codebook has no field {shown_value(name)}"
             raise ApiError(404, text, param="field", code="not_found")
-        content = await run_in_threadpool(export_codes, self._desk, files[asked])
+        content = await run_in_threadpool(export_codes, self._desk, files[name])
         is_lines = are_spans(form)
         media = "application/x-ndjson" if is_lines else "text/csv; charset=utf-8"
         return Response(content, headers={**_PRIVATE, "content-type": media})

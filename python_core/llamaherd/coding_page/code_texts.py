@@ -163,12 +163,12 @@ def path_for(data: object, sheet: Sheet, path: object) -> Path:
         return Path(f"codes-{sheet.sha256[:8]}.sqlite")
     if not isinstance(path, (str, os.PathLike)):
         raise ArgumentTypeError(
-            f"must be a path, not {checks.shown(path)}", argument="path"
+            f"must be a path, not {checks.brief(path)}", argument="path"
         )
     file = Path(os.fsdecode(path))
     if is_special(file) or not file.parent.is_dir():
         raise ArgumentError(
-            f"must be a file in a folder that exists, not {checks.shown(str(file))}",
+            f"must be a file in a folder that exists, not {checks.brief(str(file))}",
             argument="path",
             code="not_found",
         )

@@ -203,7 +203,7 @@ class Desk:
     def _checked_text(self, coder: str, i: object) -> int:
         if type(i) is not int or i not in self.texts_of(coder):
             raise ArgumentError(
-                f"must be the index of a text to code, not {checks.shown(i)}",
+                f"must be the index of a text to code, not {checks.brief(i)}",
                 argument="i",
                 code="unknown_choice",
             )
@@ -246,7 +246,7 @@ class Desk:
             return self.sheet.form.checked(self.sheet.texts[at], act.value)
         except ArgumentError as error:
             raise ArgumentError(
-                f"does not fit the stored code {checks.shown(act.value)} of the text "
+                f"does not fit the stored code {checks.brief(act.value)} of the text "
                 f"{checks.quoted(act.text_id)} by {checks.quoted(act.coder)}: keep the "
                 "labels and fields that were used, or begin a new file of codes",
                 argument="codebook",
@@ -258,7 +258,7 @@ def _check_seen(seen: object, now: int) -> None:
     """Check that a page shows the latest codes of its coder."""
     if seen is not None and (isinstance(seen, bool) or not isinstance(seen, int)):
         raise ArgumentError(
-            f"must be a number, not {checks.shown(seen)}", argument="seen"
+            f"must be a number, not {checks.brief(seen)}", argument="seen"
         )
     if seen is not None and seen != now:
         raise ArgumentError(

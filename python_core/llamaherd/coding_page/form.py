@@ -133,7 +133,7 @@ class FormField:
         if self.kind == "passage":
             return _passage(text, answer)
         if not isinstance(answer, list):
-            _refuse(f"must have a list of passages, not {checks.shown(answer)}")
+            _refuse(f"must have a list of passages, not {checks.brief(answer)}")
         return [_passage(text, passage) for passage in answer]
 
 
@@ -168,11 +168,11 @@ class Form:
         if self.schema is None:
             return _checked_labels(self.fields[0], text, code)
         if not isinstance(code, dict):
-            _refuse(f"must have an answer for each field, not be {checks.shown(code)}")
+            _refuse(f"must have an answer for each field, not be {checks.brief(code)}")
         known = {field.name for field in self.fields}
         for name in code:
             if name not in known:
-                _refuse(f"has {checks.shown(name)}, which is not a field of the codebook")
+                _refuse(f"has {checks.brief(name)}, which is not a field of the codebook")
         answers: dict[str, Any] = {}
         for field in self.fields:
             if field.name in code:
@@ -211,7 +211,7 @@ def _checked_labels(field: FormField, text: str, code: object) -> Code:
     if field.kind == "choice":
         return _label(field, code)
     if not isinstance(code, list):
-        _refuse(f"must be a list, not {checks.shown(code)}")
+        _refuse(f"must be a list, not {checks.brief(code)}")
     if field.kind == "choices":
         labels = [_label(field, label) for label in code]
         return list(in_order(labels, field.names))
@@ -223,17 +223,17 @@ def _checked_labels(field: FormField, text: str, code: object) -> Code:
 
 def _label(field: FormField, value: object) -> str:
     if not isinstance(value, str) or value not in field.names:
-        _refuse(f"must be a label of the codebook, not {checks.shown(value)}")
+        _refuse(f"must be a label of the codebook, not {checks.brief(value)}")
     return value
 
 
 def _unit(field: FormField, text: str, value: object) -> Unit:
     if not isinstance(value, dict):
-        _refuse(f"must have start, end and label, not be {checks.shown(value)}")
+        _refuse(f"must have start, end and label, not be {checks.brief(value)}")
     places: list[Any] = [value.get(name) for name in PLACE]
     start, end = places
     if not _are_places(start, end, text):
-        values = f"{checks.shown(start)} and {checks.shown(end)}"
+        values = f"{checks.brief(start)} and {checks.brief(end)}"
         _refuse(f"must have 0 <= start < end <= {len(text)}, not {values}")
     return Unit(start, end, _label(field, value.get("label")))
 
@@ -243,7 +243,7 @@ def _passage(text: str, value: object) -> dict[str, Any]:
     start, end = places
     if not _are_places(start, end, text):
         rule = f"0 <= start < end <= {len(text)}"
-        _refuse(f"must have passages with {rule}, not {checks.shown(value)}")
+        _refuse(f"must have passages with {rule}, not {checks.brief(value)}")
     return {"quote": text[start:end], "start": start, "end": end}
 
 

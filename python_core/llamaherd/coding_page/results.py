@@ -148,7 +148,7 @@ def _coded_columns(desk: Desk) -> dict[str, list[str | None]]:
             name = f"{field.name}.{coder}" if field.name else coder
             if name in columns:
                 raise ArgumentError(
-                    f"and fields give two columns the name {checks.shown(name)}",
+                    f"and fields give two columns the name {checks.brief(name)}",
                     argument="coders",
                     code="duplicate",
                 )

@@ -144,7 +144,7 @@ def _names(names: Sequence[object], tie_coder: str | None) -> tuple[str, ...]:
         if is_wrong or plain.casefold() in taken:
             raise ArgumentError(
                 f"must be different names of 1 to {_LONGEST_NAME} characters, other than "
-                f"{', '.join((*OURS, PART))}, not {checks.shown(plain)}",
+                f"{', '.join((*OURS, PART))}, not {checks.brief(plain)}",
                 argument=argument,
                 code="duplicate",
             )
@@ -215,7 +215,7 @@ def _texts_of(
     if not isinstance(data, Mapping) and not hasattr(data, "columns"):
         raise ArgumentTypeError(
             f"must be a gold sample, a CSV file or a {words().frame}, not "
-            f"{checks.shown(data)}",
+            f"{checks.brief(data)}",
             argument="data",
         )
     cells = frames.column(data, text, "text")
@@ -230,12 +230,12 @@ def _texts_of(
 
 
 def _check_columns(
-    file: Path, data: GoldSample | dict[str, list[str]], asked: dict[str, str | None]
+    file: Path, data: GoldSample | dict[str, list[str]], columns: dict[str, str | None]
 ) -> None:
     """Check that a file has the columns that the arguments name."""
     if isinstance(data, GoldSample):
         return
-    for argument, name in asked.items():
+    for argument, name in columns.items():
         if name is not None and name not in data:
             existing = ", ".join(map(checks.quoted, list(data)[:20]))
             raise ArgumentError(

@@ -164,7 +164,7 @@ class CodeStore:
             raise self._foreign("its secret, from which keys are computed, is damaged")
         if self._meta("sha256") != sheet.sha256:
             raise ArgumentError(
-                f"{checks.shown(str(self.path))} has codes of other texts",
+                f"{checks.brief(str(self.path))} has codes of other texts",
                 argument="path",
                 code="other_texts",
             )
@@ -180,7 +180,7 @@ class CodeStore:
 
     def _foreign(self, problem: str) -> ArgumentError:
         return ArgumentError(
-            f"{checks.shown(str(self.path))} is an SQLite file, but has no codes that "
+            f"{checks.brief(str(self.path))} is an SQLite file, but has no codes that "
             f"can be used: {problem}",
             argument="path",
             code="foreign_file",
@@ -208,7 +208,7 @@ def _refusals(path: Path) -> Iterator[None]:
         yield
     except sqlite3.Error as error:
         raise ArgumentError(
-            f"{checks.shown(str(path))} cannot be used for codes: {error}",
+            f"{checks.brief(str(path))} cannot be used for codes: {error}",
             argument="path",
             code="foreign_file",
         ) from error

@@ -167,7 +167,7 @@ def race(base: Model, other: Model, sample: Sample, n_threads: int, stop: Stop) 
             number = len(rounds)
             rounds.append((first.turn(sample, number), second.turn(sample, number)))
     of_base, of_other = zip(*rounds, strict=True)
-    same = [
+    matches = [
         text == other_text
         for (_, texts), (_, other_texts) in rounds
         for text, other_text in zip(texts, other_texts, strict=True)
@@ -175,7 +175,7 @@ def race(base: Model, other: Model, sample: Sample, n_threads: int, stop: Stop) 
     return Speeds(
         base=_median(of_base),
         other=_median(of_other),
-        same_answers=sum(same) / len(same),
+        same_answers=sum(matches) / len(matches),
     )
 
 

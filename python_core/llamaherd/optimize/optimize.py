@@ -278,7 +278,7 @@ class OptimizeWork:
 def _checked_types(types: object) -> tuple[str, ...]:
     if isinstance(types, str) or not isinstance(types, (list, tuple)):
         raise ArgumentTypeError(
-            f"must be a list of texts, not {checks.shown(types)}", argument="types"
+            f"must be a list of texts, not {checks.brief(types)}", argument="types"
         )
     if not types:
         raise ArgumentError("must not be empty", argument="types", code="empty")
@@ -296,16 +296,16 @@ def _checked_types(types: object) -> tuple[str, ...]:
 
 
 def _candidate_types(
-    asked: tuple[str, ...] | None, original: str | None
+    types: tuple[str, ...] | None, original: str | None
 ) -> tuple[str, ...]:
-    if asked is None:
+    if types is None:
         return tuple(name for name in DEFAULT_TYPES if name != original)
-    if original in asked:
-        i = asked.index(original)
+    if original in types:
+        i = types.index(original)
         raise ArgumentError(
             f"is {original!r}, the type of the model itself", argument="types", place=(i,)
         )
-    return asked
+    return types
 
 
 def _checked_folder(out: object) -> Path:

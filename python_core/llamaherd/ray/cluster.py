@@ -170,11 +170,11 @@ class Cluster(Host):
                 takes = {**takes, **(extra.get("resources") or {})}
                 has = self._ray.cluster_resources()
                 needs = [f"{n:g} {name}" for name, n in takes.items() if n]
-                there = [f"{has.get(name, 0):g} {name}" for name, n in takes.items() if n]
+                exist = [f"{has.get(name, 0):g} {name}" for name, n in takes.items() if n]
                 raise ClusterError(
                     f"{len(left)} of {len(refs)} actors were not ready after "
                     f"{start_s:.0f} s. Each takes {', '.join(needs)}, the cluster has "
-                    f"{', '.join(there)} in all: lower {name_of('concurrency')} or "
+                    f"{', '.join(exist)} in all: lower {name_of('concurrency')} or "
                     f"{name_of('num_cpus')}",
                     code="not_ready",
                     remedy=", or raise start_timeout_s",

@@ -63,7 +63,7 @@ class Config:
             _check_names(name, getattr(self, name))
         if isinstance(self.concurrency, tuple) and len(self.concurrency) != 2:
             raise ArgumentError(
-                f"must be a number or a pair, not {checks.shown(self.concurrency)}",
+                f"must be a number or a pair, not {checks.brief(self.concurrency)}",
                 argument="concurrency",
             )
         least, most = self.bounds(1)
@@ -144,14 +144,14 @@ def check_config(config: object) -> None:
     """Check that an argument is a `Config`."""
     if not isinstance(config, Config):
         raise ArgumentTypeError(
-            f"must be a lh.ray.Config, not {checks.shown(config)}", argument="config"
+            f"must be a lh.ray.Config, not {checks.brief(config)}", argument="config"
         )
 
 
 def _check_names(name: str, options: object) -> None:
     if not isinstance(options, Mapping):
         raise ArgumentTypeError(
-            f"must map names to values, not be {checks.shown(options)}", argument=name
+            f"must map names to values, not be {checks.brief(options)}", argument=name
         )
     for key in options:
         if name in _OF and key not in _OF[name]:

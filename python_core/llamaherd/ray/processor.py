@@ -102,7 +102,7 @@ def map(  # noqa: A001 - named as Ray's own `Dataset.map`
     for name, function in (("preprocess", preprocess), ("postprocess", postprocess)):
         if function is not None and not callable(function):
             raise ArgumentTypeError(
-                f"must be a function, not {checks.shown(function)}", argument=name
+                f"must be a function, not {checks.brief(function)}", argument=name
             )
     if id_column is not None and task != "generate":
         raise ArgumentError(
@@ -118,11 +118,11 @@ def map(  # noqa: A001 - named as Ray's own `Dataset.map`
             argument="context",
             code="conflict",
         )
-    made = make_task(task, settings)
-    if made.reads_all:
+    work = make_task(task, settings)
+    if work.reads_all:
         raise ArgumentError(_ALL_ROWS, argument="calibrate", code="needs_all_rows")
-    roles = list(made.columns)
-    if not made.chat:  # in chats, a model that thinks adds columns
+    roles = list(work.columns)
+    if not work.chat:  # in chats, a model that thinks adds columns
         names_of_columns(roles, columns, ())
     answer = {
         "task": task,
@@ -152,7 +152,7 @@ class Processor:
         if not isinstance(dataset, ray.data.Dataset):
             raise ArgumentTypeError(
                 "must be a Dataset of Ray, such as ray.data.from_pandas(frame), not "
-                f"{checks.shown(dataset)}",
+                f"{checks.brief(dataset)}",
                 argument="dataset",
             )
         config = self._config.on_cluster(ray)

@@ -206,7 +206,7 @@ def checked_address(
         )
     if parts.scheme not in {"http", "https"} or not parts.hostname:
         raise ArgumentError(
-            f"must be an address such as 'http://lab:8080/v1', not {checks.shown(text)}",
+            f"must be an address such as 'http://lab:8080/v1', not {checks.brief(text)}",
             argument="url",
         )
     name = checks.text("key_variable", key_variable)
@@ -265,12 +265,12 @@ def _pause_s(n_tries: int) -> float:
 
 def _asked_pause_s(answer: httpx.Response) -> float | None:
     """Return the pause that a server asks for by `Retry-After`; None without one."""
-    asked = answer.headers.get("retry-after", "")
+    header = answer.headers.get("retry-after", "")
     try:
-        wait_s = float(asked)
+        wait_s = float(header)
     except ValueError:
         try:
-            wait_s = (parsedate_to_datetime(asked) - datetime.now(UTC)).total_seconds()
+            wait_s = (parsedate_to_datetime(header) - datetime.now(UTC)).total_seconds()
         except (TypeError, ValueError):
             return None
     return min(max(0.0, wait_s), 10 * _LONGEST_PAUSE_S)

@@ -144,7 +144,7 @@ def _choose_model(address: Address, named: str | None) -> dict[str, Any]:
     if not names:  # some gateways list none
         return {"id": named}
     raise ArgumentError(
-        f"is not on {address.api}: {checks.shown(named)}{checks.meant(named, names)}",
+        f"is not on {address.api}: {checks.brief(named)}{checks.meant(named, names)}",
         argument="model",
     )
 
@@ -244,13 +244,13 @@ class RemoteEngine(Elsewhere):
         """
         if options.stream:
             raise refuse("stream", "an engine elsewhere", "it sends whole answers")
-        asked = asked_of(prompts, options)
-        self._form.check(options, [one.sampling for one in asked.different])
-        asked.warn_idle(options)
-        at = range(len(asked.prompts)) if places is None else places
+        arguments = asked_of(prompts, options)
+        self._form.check(options, [one.sampling for one in arguments.different])
+        arguments.warn_idle(options)
+        at = range(len(arguments.prompts)) if places is None else places
         requests: list[Request] = []
-        for i, prompt in enumerate(asked.prompts):
-            setting = asked.settings[i]
+        for i, prompt in enumerate(arguments.prompts):
+            setting = arguments.settings[i]
             sampling = setting.sampling
             shape, problem = setting.shape_or_problem
             is_free = sampling.schema is None and sampling.choices is None
@@ -262,12 +262,12 @@ class RemoteEngine(Elsewhere):
                 max_tokens=setting.limit or usual,
                 sampling=sampling,
                 stop=() if sampling.choices is not None else setting.stop,
-                seed=asked.seed(i, at[i]),
+                seed=arguments.seed(i, at[i]),
                 shape=shape,
                 priority=options.priority,
             )
             requests += samples_of(request, options.n)
-        return requests, asked.base
+        return requests, arguments.base
 
     def _request(
         self,

@@ -246,8 +246,8 @@ class OpenAIForm(ApiForm):
     ) -> tuple[str, dict[str, Any]]:
         path, content = self.prompt(i, prompt, options)
         if path == _CHAT:
-            asked = {"logprobs": True, "top_logprobs": self.n_alternatives}
-            return path, {**content, **asked}
+            fields = {"logprobs": True, "top_logprobs": self.n_alternatives}
+            return path, {**content, **fields}
         return path, {**content, "logprobs": self.n_alternatives}
 
     def embedding(self, options: EmbedOptions) -> dict[str, Any]:

@@ -318,7 +318,7 @@ def list_servers() -> list[RemoteServer]:
 def _folder(name: str) -> Path:
     if not _NAME.fullmatch(checks.text("name", name)):
         text = "must have 1 to 40 letters, digits, '_' and '-', not"
-        raise ArgumentError(f"{text} {checks.shown(name)}", argument="name")
+        raise ArgumentError(f"{text} {checks.brief(name)}", argument="name")
     return servers_folder() / name
 
 

@@ -64,7 +64,7 @@ def model_arguments(model: Models) -> tuple[list[str], str]:
         texts = [_path(Argument("model", (i,)), path) for i, path in enumerate(model)]
     else:
         expected = "must be a path, a list of paths, or paths by name, not"
-        text = f"{expected} {checks.shown(model)}"
+        text = f"{expected} {checks.brief(model)}"
         raise ArgumentTypeError(text, argument="model")
     if not texts:
         raise ArgumentError("must have at least one model", argument="model")
@@ -76,7 +76,7 @@ def lora_arguments(lora: object) -> list[str]:
     if lora is None:
         return []
     if not isinstance(lora, Mapping):
-        text = f"must be paths by name, not {checks.shown(lora)}"
+        text = f"must be paths by name, not {checks.brief(lora)}"
         raise ArgumentTypeError(text, argument="lora")
     texts = [_server_name("lora", name, path) for name, path in lora.items()]
     return [part for text in texts for part in ("--lora", text)]
@@ -86,13 +86,13 @@ def _server_name(argument: str, name: object, path: object) -> str:
     where = Argument(argument, (Field(str(name)),))
     text = checks.text(argument, name)
     if not text.strip() or any(sign in text for sign in ("=", "?", "\\", "://")):
-        raise ArgumentError(f"has the name {checks.shown(name)}", argument=argument)
+        raise ArgumentError(f"has the name {checks.brief(name)}", argument=argument)
     return f"{text}={_path(where, path)}"
 
 
 def _path(where: Argument, path: object) -> str:
     if not isinstance(path, (str, os.PathLike)):
-        text = f"must be a path, not {checks.shown(path)}"
+        text = f"must be a path, not {checks.brief(path)}"
         raise ArgumentTypeError(text, argument=where)
     return os.fsdecode(path)
 

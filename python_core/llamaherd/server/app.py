@@ -288,7 +288,7 @@ class ShowModel(Endpoint):
         request.record.model = name = known_name(self._models, requested)
         threads = self._shared.threads.pool("long")
         header = await run_on(threads, lambda: self._models.header(name))
-        entry = next(model for model in self._models.shown() if model.name == name)
+        entry = next(model for model in self._models.statuses() if model.name == name)
         n_params = None if entry.model is None else entry.model.info.n_params
         body = describe_model(header, n_params, entry.parent)
         await send_json(request.send, 200, body)

@@ -97,9 +97,9 @@ class EmbeddingsApi(WorkFormat):
         size = n_embd
         if "dimensions" in request:
             size = checks.integer("dimensions", request["dimensions"], 1, n_embd)
-        given = request["input"]
-        is_many = isinstance(given, list) and isinstance(given[0], (str, list))
-        texts = given if is_many else [given]
+        content = request["input"]
+        is_many = isinstance(content, list) and isinstance(content[0], (str, list))
+        texts = content if is_many else [content]
         options = {name: request[name] for name in _OPTIONS & request.keys()}
         try:
             work = self.work(model, texts, request, options)

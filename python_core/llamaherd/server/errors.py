@@ -100,8 +100,8 @@ def bad_field(name: str, message: str) -> ApiError:
 def unknown_field(name: str, names: Collection[str] = ()) -> ApiError:
     """Return the error of an unknown field."""
     short_name = name if len(name) <= 60 else f"{name[:57]}..."
-    same = next((other for other in _PROMPTS if name in _PROMPTS and other in names), "")
-    hint = f"; did you mean {same!r}?" if same else checks.meant(name, names)
+    alias = next((other for other in _PROMPTS if name in _PROMPTS and other in names), "")
+    hint = f"; did you mean {alias!r}?" if alias else checks.meant(name, names)
     if name in _SYSTEMS and "messages" in names and _SYSTEMS.isdisjoint(names):
         hint = '; send it in messages, as a message with the role "system"'
     return ApiError(

@@ -215,11 +215,11 @@ class WorkFormat(PathFormat, ABC):
 
 def only_one(request: Mapping[str, object], *names: str) -> str:
     """Return the name of the one field, of several, that a request has."""
-    given = [name for name in names if name in request]
-    if len(given) != 1:
+    present = [name for name in names if name in request]
+    if len(present) != 1:
         text = f"the request needs {' or '.join(names)}, and only one of them"
         raise ApiError(400, text, param=names[0], code="missing_field")
-    return given[0]
+    return present[0]
 
 
 def check_answer_fits(name: str, n: int, n_ctx: int) -> None:

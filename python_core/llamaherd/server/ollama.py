@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from llamaherd.calls.run.embedding import Embeddings
     from llamaherd.engine.model.loading import ModelHeader
     from llamaherd.engine.model.model import Model
-    from llamaherd.server.state import ShownModel
+    from llamaherd.server.state import ModelStatus
 
 _BILLION = 1_000_000_000
 _NOT_SET = "a request cannot set it"
@@ -283,7 +283,7 @@ class OllamaEmbed(EmbeddingsApi):
         return Prepared(prepared.work, render, prepared.kind)
 
 
-def tags(entries: Iterable[ShownModel], created: int) -> dict[str, object]:
+def tags(entries: Iterable[ModelStatus], created: int) -> dict[str, object]:
     """Return the names of models, as Ollama lists the models of a machine."""
     when = datetime.fromtimestamp(created, UTC).isoformat()
     models = [
@@ -300,7 +300,7 @@ def tags(entries: Iterable[ShownModel], created: int) -> dict[str, object]:
     return {"models": models}
 
 
-def _details_of(entry: ShownModel) -> dict[str, object]:
+def _details_of(entry: ModelStatus) -> dict[str, object]:
     model = entry.model
     if model is None:
         return _details("", None, entry.parent)

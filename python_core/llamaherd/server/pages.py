@@ -51,7 +51,7 @@ if TYPE_CHECKING:
     from llamaherd.engine.loop.slot_times import SlotTime, SlotTimes
     from llamaherd.server.batches.batch import BatchProgress
     from llamaherd.server.models.store import ModelStore
-    from llamaherd.server.state import SharedState, ShownModel
+    from llamaherd.server.state import ModelStatus, SharedState
 
 _Metric = TypeVar("_Metric", Counter, Histogram)
 CONTENT_TYPE = CONTENT_TYPE_LATEST.encode()
@@ -77,7 +77,7 @@ _OF_REQUESTS = {  # by name of the metric
     "queue_seconds": "Seconds that a request waited for a slot.",
     "first_token_seconds": "Seconds from a request's start to its answer's first token.",
 }
-_OF_MODELS = {  # by field of `ShownModel`, with several models
+_OF_MODELS = {  # by field of `ModelStatus`, with several models
     "n_loads": "Times that the loading of a model began.",
     "n_unloads": "Times that a model was unloaded.",
     "n_failures": "Times that a model could not be loaded.",
@@ -177,13 +177,13 @@ class _Load(Collector):
     def collect(self) -> Iterator[GaugeMetricFamily]:
         """Yield a gauge for each number."""
         if self._models.has_files:
-            yield from _of_models(self._models.shown())
+            yield from _of_models(self._models.statuses())
             return
         for name, value in asdict(self._models.load).items():
             yield GaugeMetricFamily(f"llamaherd_{name}", OF_LOAD[name], value=value)
 
 
-def _of_models(models: Sequence[ShownModel]) -> Iterator[GaugeMetricFamily]:
+def _of_models(models: Sequence[ModelStatus]) -> Iterator[GaugeMetricFamily]:
     """Yield gauges with a label for each model; without load for unloaded models."""
     for name, text in OF_LOAD.items():
         gauge = GaugeMetricFamily(f"llamaherd_{name}", text, labels=("model",))
@@ -203,7 +203,7 @@ def known_name(models: ModelStore, requested: str | None) -> str:
     """Return the name of the model for a request."""
     name = models.name_of(requested)
     if name is None:
-        raise other_model(str(requested), [model.name for model in models.shown()])
+        raise other_model(str(requested), [model.name for model in models.statuses()])
     return name
 
 
@@ -261,7 +261,7 @@ class ModelPages:
             Page("/metrics", self.metrics, TEXT),
         ]
 
-    def _describe_model(self, model: ShownModel) -> dict[str, object]:
+    def _describe_model(self, model: ModelStatus) -> dict[str, object]:
         adapter = {} if model.parent is None else {"parent": model.parent}
         return {
             "id": model.name,
@@ -277,13 +277,13 @@ class ModelPages:
 
     async def models(self, _request: Request) -> Response:
         """Return the names of all models."""
-        data = [self._describe_model(model) for model in self._models.shown()]
+        data = [self._describe_model(model) for model in self._models.statuses()]
         return json_response({"object": "list", "data": data})
 
     async def model(self, request: Request) -> Response:
         """Return a model by its name."""
         name = known_name(self._models, request.path_params["name"])
-        model = next(model for model in self._models.shown() if model.name == name)
+        model = next(model for model in self._models.statuses() if model.name == name)
         return json_response(self._describe_model(model))
 
     async def tokenizer_info(self, request: Request) -> Response:
@@ -294,7 +294,7 @@ class ModelPages:
 
     async def tags(self, _request: Request) -> Response:
         """Return the names of all models, in the format of Ollama."""
-        return json_response(tags(self._models.shown(), self._created))
+        return json_response(tags(self._models.statuses(), self._created))
 
     async def version(self, _request: Request) -> Response:
         """Return the version of llamaherd."""
@@ -361,7 +361,7 @@ class Dashboard:
         return Response(dumps(activity), 200, _NO_STORE, "application/json")
 
     def _activity(self) -> dict[str, object]:
-        counts, models = self._models.counts, self._models.shown()
+        counts, models = self._models.counts, self._models.statuses()
         return {
             "version": version("llamaherd"),
             "models": [model.name for model in models],
@@ -395,7 +395,7 @@ def _seconds(time_of_slot: SlotTime) -> tuple[float, float, float]:
     return time_of_slot.prefill_s, time_of_slot.decode_s, time_of_slot.waiting_s
 
 
-def _state(model: ShownModel) -> dict[str, object]:
+def _state(model: ModelStatus) -> dict[str, object]:
     load = model.load
     return {
         "name": model.name,

@@ -135,8 +135,8 @@ def _response_format(fields: Mapping[str, Any]) -> AnswerForm:
 
 def _structured_form(fields: Mapping[str, Any]) -> AnswerForm:
     name = "structured_outputs"
-    given = {k: v for k, v in fields.items() if v is not None}
-    constraints = {_STRUCTURED[k]: v for k, v in given.items() if k in _STRUCTURED}
+    values = {k: v for k, v in fields.items() if v is not None}
+    constraints = {_STRUCTURED[k]: v for k, v in values.items() if k in _STRUCTURED}
     if fields.get("json_object") is True:
         constraints.setdefault("schema", OBJECT)
     if len(constraints) > 1:

@@ -160,7 +160,7 @@ def is_same(value: object, other: object) -> bool:
 
 def shown_value(value: object) -> str:
     """Return a value of a request for a message."""
-    return JSON.value(value, checks.shown(value))
+    return JSON.value(value, checks.brief(value))
 
 
 def unfit(where: str, expected: str, value: object, *, param: str = "") -> ApiError:

@@ -24,7 +24,7 @@ _BODIES_RETRY_S = 1.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ShownModel:
+class ModelStatus:
     """A model or adapter as pages and metrics show it."""
 
     name: str  # name in requests and answers

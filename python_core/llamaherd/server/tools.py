@@ -280,7 +280,7 @@ def _chosen_name(choice: Mapping[str, Any], names: Sequence[str]) -> str:
         raise bad_field(
             "tool_choice",
             f"tool_choice.function.name must be one of the tools ({offered}), not "
-            f"{checks.shown(name)}",
+            f"{checks.brief(name)}",
         )
     return str(name)
 

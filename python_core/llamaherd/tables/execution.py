@@ -349,7 +349,7 @@ class _Run:
         if store is not None and not self.task.is_journalled and rows:
             known = store.find(positions[0], positions[-1])
         stored, template = set(known), self.spec.template
-        asked: list[int] = []
+        places: list[int] = []
         prompts: list[str] = []
         for i, row in zip(positions, rows, strict=True):
             if i in known:
@@ -358,12 +358,12 @@ class _Run:
             if problem:
                 known[i] = list(self.task.failed(problem).values())
             else:
-                asked.append(i)
+                places.append(i)
                 prompts.append(prompt)
         n_bad = sum(cells[-1] is not None for cells in known.values())
         report = meter.block(len(known), n_bad)
         if prompts:
-            known |= self._ask_model(prompts, asked, report, store)
+            known |= self._ask_model(prompts, places, report, store)
         values = [known[i] for i in positions]
         if store is not None:
             new = [i for i in positions if i not in stored]

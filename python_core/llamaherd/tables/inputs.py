@@ -69,7 +69,7 @@ def open_input(spec: RunSpec) -> Iterator[Input]:
             if path == STREAM:  # the command line knows why
                 raise
             why = error.strerror or error
-            text = f"{checks.shown(spec.input)} cannot be read: {why}"
+            text = f"{checks.brief(spec.input)} cannot be read: {why}"
             raise ArgumentError(text, argument="input") from None
         yield _looked_through(spec, source)
 
@@ -91,7 +91,7 @@ def _looked_through(spec: RunSpec, source: Readable) -> Input:
             has_header=spec.header,
         )
     except OSError as error:
-        name = checks.shown(spec.input)
+        name = checks.brief(spec.input)
         raise ArgumentError(
             f"{name} cannot be read: {error.strerror or error}", argument="input"
         ) from None

@@ -148,7 +148,7 @@ def _difference(one: Record, other: Record) -> str:
 
 
 def _value(settings: dict[str, object], name: str) -> str:
-    return checks.shown(settings[name]) if name in settings else "not set"
+    return checks.brief(settings[name]) if name in settings else "not set"
 
 
 def _flat(run: object, prefix: str = "") -> dict[str, object]:

@@ -275,7 +275,7 @@ def checked_output(spec: RunSpec) -> Path:
     if path.suffix.lower() != ".parquet":
         check_place(f"{path}{META}", "output")
     if spec.input != STREAM and path == Path(os.path.realpath(spec.input)):
-        name = checks.shown(spec.output)
+        name = checks.brief(spec.output)
         raise ArgumentError(
             f"{name} is the input: choose another name", argument="output"
         )
@@ -284,7 +284,7 @@ def checked_output(spec: RunSpec) -> Path:
 
 def check_place(output: str, argument: str) -> Path:
     """Return the path of a file, which can be written there after hours of work."""
-    path, name = Path(os.path.realpath(output)), checks.shown(output)
+    path, name = Path(os.path.realpath(output)), checks.brief(output)
     if not path.parent.is_dir():
         raise ArgumentError(
             f"{name}: there is no folder {path.parent}",
@@ -303,7 +303,7 @@ def _check_regular(path: Path, argument: str) -> None:
     """Check that a new file would not replace a pipe or a device."""
     if files.is_special(path):
         raise ArgumentError(
-            f"{checks.shown(str(path))} is not a regular file: write to {STREAM!r}, and "
+            f"{checks.brief(str(path))} is not a regular file: write to {STREAM!r}, and "
             "redirect stdout",
             argument=argument,
         )

@@ -177,7 +177,7 @@ class RunSpec(RunKeys):
             return codebook_from(path)
         except OSError as error:
             raise ArgumentError(
-                f"{checks.shown(path)} cannot be read: {error.strerror}",
+                f"{checks.brief(path)} cannot be read: {error.strerror}",
                 argument="codebook",
                 code="unreadable",
             ) from None
@@ -280,7 +280,7 @@ def canonical_json(value: object) -> str:
 def _check_several(name: str, labels: Collection[object]) -> None:
     """Check that there are at least two labels; with one, all answers would be equal."""
     if len(labels) < 2:
-        label = checks.shown(next(iter(labels)))
+        label = checks.brief(next(iter(labels)))
         raise ArgumentError(
             f"must be at least two different labels, not only {label}",
             argument=name,

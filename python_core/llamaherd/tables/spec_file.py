@@ -165,7 +165,7 @@ def write_spec(spec: RunSpec, path: str | os.PathLike[str]) -> None:
     except FileExistsError:
         if file.read_bytes() != text.encode():
             raise ArgumentError(
-                f"{checks.shown(str(path))} already exists and describes another run: "
+                f"{checks.brief(str(path))} already exists and describes another run: "
                 "remove it, or save to another name",
                 argument="path",
                 code="exists",

@@ -90,7 +90,7 @@ def check_keys(table: str, keys: object) -> None:
     where = f"[{table}]" if table else "a run"
     if not isinstance(keys, Mapping):
         raise ArgumentTypeError(
-            f"must be a table of keys, not {checks.shown(keys)}", argument=where
+            f"must be a table of keys, not {checks.brief(keys)}", argument=where
         )
     known: Mapping[str, object] = KEYS[table] if table else RunKeys.declared
     for key in keys:
@@ -182,7 +182,7 @@ def _delimiter(name: str, value: object) -> str:
     if mark == "\\t":  # shells pass it on as two characters
         return "\t"
     if len(mark) != 1 or mark in '"\r\n\0':
-        problem = f"must be one character, such as ';', not {checks.shown(mark)}"
+        problem = f"must be one character, such as ';', not {checks.brief(mark)}"
         raise ArgumentError(problem, argument=name)
     return mark
 
@@ -195,7 +195,8 @@ def _encoding(name: str, value: object) -> str:
     except (LookupError, UnicodeError, TypeError, ValueError):
         pass
     raise ArgumentError(
-        f"is not known: {checks.shown(encoding)}; try 'utf-8' or 'cp1252'", argument=name
+        f"is not known: {checks.brief(encoding)}; try 'utf-8' or 'cp1252'",
+        argument=name,
     )
 
 

@@ -75,7 +75,7 @@ def check_name(argument: str, path: str) -> None:
     if is_known or is_stream(path):
         return
     raise ArgumentError(
-        f"must end in {_NAMES}, or be '-' for a stream, not {checks.shown(path)}",
+        f"must end in {_NAMES}, or be '-' for a stream, not {checks.brief(path)}",
         argument=argument,
     )
 

@@ -264,7 +264,7 @@ def check_names(
     """Check that no two columns have one name; `where` gives the facts of the error."""
     for i, name in enumerate(names):
         if name in names[:i]:
-            raise unusable(f"it has the column {checks.shown(name)} twice", **where(i))
+            raise unusable(f"it has the column {checks.brief(name)} twice", **where(i))
 
 
 def unusable(problem: str, **where: Any) -> ArgumentError:

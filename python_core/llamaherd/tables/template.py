@@ -50,7 +50,7 @@ class Template:
         if not template.columns:
             raise ArgumentError(
                 "names no column, so that all rows would have the same prompt: write "
-                f"{{text}} in place of a column's value, not {checks.shown(text)}",
+                f"{{text}} in place of a column's value, not {checks.brief(text)}",
                 argument="prompt",
             )
         return template

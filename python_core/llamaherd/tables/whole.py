@@ -139,7 +139,7 @@ def read_coded(path: str) -> Coded:
     record = record_in(Path(path))
     if record is None or not record.get("coding"):
         raise ArgumentError(
-            f"{checks.shown(path)} has no record of a coding, or was edited since: give "
+            f"{checks.brief(path)} has no record of a coding, or was edited since: give "
             "an output of `llamaherd annotate` with its file .meta.json beside it",
             argument="table",
             code="missing",
@@ -254,7 +254,7 @@ def write_spans(
     check_free(output, overwrite=overwrite)
     if format_of(output) == "parquet":
         raise ArgumentError(
-            f"must end in .csv, .tsv or .jsonl, not {checks.shown(output)}",
+            f"must end in .csv, .tsv or .jsonl, not {checks.brief(output)}",
             argument="output",
         )
     data = read_whole(source)

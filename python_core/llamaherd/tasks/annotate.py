@@ -45,7 +45,7 @@ class Annotate(Task["Coded"]):
     def __post_init__(self) -> None:
         if not isinstance(self.codebook, Codebook):
             raise ArgumentTypeError(
-                f"must be a Codebook, not {checks.shown(self.codebook)}",
+                f"must be a Codebook, not {checks.brief(self.codebook)}",
                 argument="codebook",
             )
         _ = self._checked

@@ -128,12 +128,12 @@ def test_what_cannot_be_combined_is_named(context: lh.Context) -> None:
 @pytest.mark.model
 def test_a_constraint_and_a_stop_token(context: lh.Context) -> None:
     comma = lh.tokenize(context.model, "a,b", add_special=False)[1]
-    asked: dict[str, Any] = {"max_tokens": 9, "stop_token_ids": [comma]}
+    options: dict[str, Any] = {"max_tokens": 9, "stop_token_ids": [comma]}
     for grammar, complete in (('"a,b"', False), ('"a" (",b")?', True)):
-        result = lh.generate(context, PROMPT, grammar=f"root ::= {grammar}", **asked)
+        result = lh.generate(context, PROMPT, grammar=f"root ::= {grammar}", **options)
         assert (result.text, result.complete) == ("a", complete)
     with pytest.warns(UserWarning, match="stop_token_ids has no effect"):
-        result = lh.generate(context, PROMPT, choices=["a,b", "a,c"], **asked)
+        result = lh.generate(context, PROMPT, choices=["a,b", "a,c"], **options)
     assert result.text in {"a,b", "a,c"}
 
 

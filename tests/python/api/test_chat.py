@@ -47,7 +47,7 @@ def roomy(tmp_path_factory: pytest.TempPathFactory) -> Iterator[lh.Context]:
         yield context
 
 
-def said(chat: lh.Chat) -> list[str]:
+def turn_texts(chat: lh.Chat) -> list[str]:
     return [turn["content"] for turn in chat.turns]
 
 
@@ -84,7 +84,7 @@ def test_a_stream_is_the_answer_and_is_remembered(context: lh.Context) -> None:
     pieces = list(chat.stream("One"))
     assert "".join(pieces) == chat.turns[-1]["content"] == chat.last.text
     reply = chat.stream("Two")  # nobody reads it
-    assert said(chat)[-1] == reply.result().text
+    assert turn_texts(chat)[-1] == reply.result().text
     assert reply.done()
     assert "length" in repr(reply)
     kinds = {piece.kind for piece in chat.stream("Three").pieces()}
@@ -198,10 +198,10 @@ def test_a_question_that_fails_changes_nothing(context: lh.Context) -> None:
         chat.retry(schema={"type": "array", "minItems": 9}, max_tokens=2)
     with pytest.raises(ValueError, match="schema"):
         chat.ask("Two", schema="{")
-    for ask in (chat.ask, chat.stream):
+    for method in (chat.ask, chat.stream):
         for text in (3, None):  # a missing text is not a wish to try again
             with pytest.raises(TypeError, match="text must be a text"):
-                ask(text)
+                method(text)
     with pytest.raises(TypeError, match="'temprature'; did you mean 'temperature'"):
         chat.ask("Two", temprature=1)
     assert chat.turns == before

@@ -136,13 +136,13 @@ def test_a_stop_text_cannot_cut_a_choice(context: lh.Context) -> None:
     cities = ["New York", "Boston"]
     with pytest.raises(ValueError, match="part of the choice 'New York'"):
         lh.generate(context, "a", choices=cities, stop=" ")
-    told = "stop has no effect: an answer with choices"
+    message = "stop has no effect: an answer with choices"
     params = [SamplingParams(choices=cities, stop=" "), SamplingParams(max_tokens=1)]
-    with pytest.warns(UserWarning, match=told):
+    with pytest.warns(UserWarning, match=message):
         out = lh.generate_parallel(context, ["a", "b"], params=params)
     assert "part of the choice" in str(out.errors[0])
     assert out.errors[1] is None
-    with pytest.warns(UserWarning, match=told):
+    with pytest.warns(UserWarning, match=message):
         one = lh.generate(context, "I live in", choices=cities, stop="\n")
     assert one.complete
 
@@ -209,8 +209,8 @@ def test_what_is_cut_off_is_not_complete(context: lh.Context) -> None:
 def test_answers_without_a_grammar_are_complete_when_they_end(
     context: lh.Context,
 ) -> None:
-    asked = chat(context, "Answer with one word: what is the capital of France?")
-    out = lh.generate_parallel(context, [asked, asked, "", "Hi"], max_tokens=40)
+    prompt = chat(context, "Answer with one word: what is the capital of France?")
+    out = lh.generate_parallel(context, [prompt, prompt, "", "Hi"], max_tokens=40)
     assert (out.finish_reasons[0], out.complete[0]) == ("stop", True)
     assert (out.finish_reasons[2], out.complete[2]) == ("error", False)
     short = lh.generate_parallel(context, ["Once upon a"], max_tokens=2)

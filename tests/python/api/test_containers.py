@@ -125,8 +125,8 @@ def test_no_prompts_have_the_columns_of_the_schema(ctx: lh.Context) -> None:
     whole = lh.generate_parallel(ctx, ["a"], schema=SCHEMA, max_tokens=40)
     none = lh.generate_parallel(ctx, [], schema=SCHEMA, max_tokens=40)
     params = lh.SamplingParams(schema=SCHEMA, max_tokens=40)
-    same = lh.generate_parallel(ctx, [], params=params)
-    for empty in (none, same):
+    by_params = lh.generate_parallel(ctx, [], params=params)
+    for empty in (none, by_params):
         table = empty.to_pandas()
         assert table.dtypes.to_dict() == whole.to_pandas().dtypes.to_dict()
         assert empty.to_arrow().schema == whole.to_arrow().schema
@@ -188,11 +188,11 @@ def test_a_codebook_has_plain_labels(
     book = lh.Codebook(
         "Which?", {yes: kind("no"), no: ""}, examples=[{"text": kind("yes"), "label": no}]
     )
-    same = lh.Codebook("Which?", {"yes": "no", "no": ""}, examples=[("yes", "no")])
-    assert repr(book) == repr(same)
-    assert book.hash == same.hash
+    expected = lh.Codebook("Which?", {"yes": "no", "no": ""}, examples=[("yes", "no")])
+    assert repr(book) == repr(expected)
+    assert book.hash == expected.hash
     lh.write_codebook(book, tmp_path / "book.yaml")
-    assert lh.read_codebook(tmp_path / "book.yaml") == same
+    assert lh.read_codebook(tmp_path / "book.yaml") == expected
     frame = pd.DataFrame({"text": pd.Series([no, "a"], dtype=object), "id": [no, "b"]})
     coded = lh.annotate(frame, np.str_("text"), book, context)
     labels = [repr(label) for label in coded.labels]

@@ -37,8 +37,8 @@ def test_labels_are_scored_as_continuations(context: lh.Context) -> None:
     labels = ["positive", "negative", "positively charged"]
     labelled = lh.classify_parallel(context, PROMPTS, labels)
     assert labelled.labels == ["positive", "negative"]
-    same = lh.score_parallel(context, PROMPTS, [[f" {text}" for text in labels]] * 2)
-    assert labelled.logprobs == pytest.approx(np.array(same.logprob), abs=1e-6)
+    scores = lh.score_parallel(context, PROMPTS, [[f" {text}" for text in labels]] * 2)
+    assert labelled.logprobs == pytest.approx(np.array(scores.logprob), abs=1e-6)
     assert labelled.probs.sum(axis=1) == pytest.approx(1)
     shares = np.exp(labelled.logprobs) / np.exp(labelled.logprobs).sum(
         axis=1, keepdims=True
@@ -145,8 +145,8 @@ def test_chats_are_scored_where_the_answer_begins(context: lh.Context) -> None:
         )
         for messages in ([{"role": "user", "content": texts[0]}], texts[1])
     ]
-    same = lh.score_parallel(context, prompts, [["Yes", "No"]] * 2)
-    assert labelled.logprobs[:, :2] == pytest.approx(np.array(same.logprob), abs=1e-5)
+    scores = lh.score_parallel(context, prompts, [["Yes", "No"]] * 2)
+    assert labelled.logprobs[:, :2] == pytest.approx(np.array(scores.logprob), abs=1e-5)
     pmi = lh.classify_parallel(context, texts, ["Yes", "No"], chat=True, normalize="pmi")
     assert pmi.errors == [None, None]
 

@@ -181,8 +181,8 @@ def test_a_missing_prompt_fails_alone(
     out = _ran(ctx, call, options)
     noun = "text" if call == "perplexity" else "prompt"
     reasons = [None if reason is None else reason.format(noun) for reason in REASONS]
-    there = [1, 3, 4, 5]  # a tiny model may not end the answer to the others
-    assert [out.errors[i] for i in there] == [reasons[i] for i in there]
+    present = [1, 3, 4, 5]  # a tiny model may not end the answer to the others
+    assert [out.errors[i] for i in present] == [reasons[i] for i in present]
     assert out.error_codes[1] == out.error_codes[5] == "missing"
     assert len(out.errors) == len(TEXTS)
 

@@ -50,7 +50,7 @@ def context(smollm2: lh.Model) -> Iterator[lh.Context]:
         yield context
 
 
-def ask(context: lh.Context, prompts: list[Any], **settings: Any) -> lh.Results:
+def answer(context: lh.Context, prompts: list[Any], **settings: Any) -> lh.Results:
     settings = {"template": OPEN, "max_tokens": 4, "chat": True, **settings}
     return lh.generate_parallel(context, prompts, **settings)
 
@@ -66,10 +66,10 @@ def requests(model: lh.Model, prompts: list[Any], **settings: Any) -> list[Reque
 
 
 def test_samples_have_thoughts_of_their_own(context: lh.Context) -> None:
-    results = ask(context, PROMPTS[:1], thinking=10, n=3, temperature=1.0, seed=5)
+    results = answer(context, PROMPTS[:1], thinking=10, n=3, temperature=1.0, seed=5)
     thoughts = [sample.thinking for sample in results.samples[0]]
     assert len(set(thoughts)) == 3
-    single = ask(context, PROMPTS[:1], thinking=10, temperature=1.0, seed=5)
+    single = answer(context, PROMPTS[:1], thinking=10, temperature=1.0, seed=5)
     assert (single[0].thinking, single[0].text) == (thoughts[0], results[0].text)
     first, *others = requests(
         context.model, PROMPTS[:1], thinking=10, n=3, temperature=1.0, template=OPEN
@@ -79,7 +79,7 @@ def test_samples_have_thoughts_of_their_own(context: lh.Context) -> None:
 
 
 def test_equal_greedy_prompts_think_once(context: lh.Context) -> None:
-    results = ask(context, PROMPTS[:1] * 3, thinking=10)
+    results = answer(context, PROMPTS[:1] * 3, thinking=10)
     assert results.stats.n_copied == 2
     assert len({result.thinking for result in results}) == 1
     assert results.stats.n_thoughts == 1
@@ -87,10 +87,10 @@ def test_equal_greedy_prompts_think_once(context: lh.Context) -> None:
 
 @pytest.mark.long(reason="several calls of a real model")
 def test_settings_of_the_answer_do_not_act_in_the_thought(context: lh.Context) -> None:
-    plain = ask(context, PROMPTS[:1], thinking=10)[0]
+    plain = answer(context, PROMPTS[:1], thinking=10)[0]
     token = plain.tokens[0]
     for settings in ({"logit_bias": {token: -100.0}}, {"stop": plain.thinking[:4]}):
-        other = ask(context, PROMPTS[:1], thinking=10, **settings)[0]
+        other = answer(context, PROMPTS[:1], thinking=10, **settings)[0]
         assert other.thinking == plain.thinking
     request = requests(
         context.model, PROMPTS[:1], thinking=10, template=OPEN, regex="a", top_k=7,
@@ -121,14 +121,16 @@ def test_a_constraint_turns_thinking_off_and_says_so_once(
 ) -> None:
     rendering._noticed.clear()
     with pytest.warns(lh.ThinkingWarning, match="thinking=256 lets it think") as caught:
-        results = ask(context, PROMPTS, template=template, regex="[a-z]{4}")
+        results = answer(context, PROMPTS, template=template, regex="[a-z]{4}")
     assert len(caught) == 1
     assert caught[0].filename == __file__
     assert results.thinking == [None] * 6
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        again = ask(context, PROMPTS, template=template, regex="[a-z]{4}")
-        off = ask(context, PROMPTS, template=template, regex="[a-z]{4}", thinking=False)
+        again = answer(context, PROMPTS, template=template, regex="[a-z]{4}")
+        off = answer(
+            context, PROMPTS, template=template, regex="[a-z]{4}", thinking=False
+        )
     assert results.texts == again.texts == off.texts
     assert not results.has_thoughts
 
@@ -147,10 +149,10 @@ def test_constraints_of_some_prompts_leave_the_thoughts_of_others(
 
 def test_a_model_that_cannot_think_is_an_error(context: lh.Context) -> None:
     with pytest.raises(lh.ArgumentError, match="no markers of thoughts") as raised:
-        ask(context, PROMPTS, template=PLAIN, thinking=5)
+        answer(context, PROMPTS, template=PLAIN, thinking=5)
     assert raised.value.argument == "thinking"
     markers = lh.Thinking(budget=4, start="<t>", end="</t>", message=" Enough.")
-    results = ask(context, PROMPTS[:2], template=PLAIN, thinking=markers)
+    results = answer(context, PROMPTS[:2], template=PLAIN, thinking=markers)
     assert results.n_thinking_tokens == [4, 4]
     (request,) = requests(context.model, PROMPTS[:1], template=PLAIN, thinking=markers)
     closing = lh.detokenize(context.model, request.thought.closing)
@@ -177,7 +179,7 @@ def test_a_raw_prompt_inside_a_thought_is_not_constrained(
 
 
 def test_a_prefix_is_the_start_of_the_answer(context: lh.Context) -> None:
-    result = ask(context, PROMPTS[:1], template=PLAIN, prefix="Answer:")[0]
+    result = answer(context, PROMPTS[:1], template=PLAIN, prefix="Answer:")[0]
     text = lh.apply_chat_template(
         context.model, [{"role": "user", "content": PROMPTS[0]}], template=PLAIN
     )
@@ -201,11 +203,11 @@ def test_a_refused_system_text_can_be_merged(context: lh.Context) -> None:
         "{{ raise_exception('System role not supported') }}{% endif %}" + PLAIN
     )
     settings = {"template": template, "system": "Be brief."}
-    refused = ask(context, PROMPTS[:1], **settings)[0]
+    refused = answer(context, PROMPTS[:1], **settings)[0]
     assert "merge_system" in refused.error
-    merged = ask(context, PROMPTS[:1], merge_system=True, **settings)[0]
-    same = ask(context, [f"Be brief.\n\n{PROMPTS[0]}"], template=template)[0]
-    assert merged.text == same.text
+    merged = answer(context, PROMPTS[:1], merge_system=True, **settings)[0]
+    expected = answer(context, [f"Be brief.\n\n{PROMPTS[0]}"], template=template)[0]
+    assert merged.text == expected.text
 
 
 def test_a_retry_thinks_again(context: lh.Context) -> None:
@@ -217,6 +219,6 @@ def test_a_retry_thinks_again(context: lh.Context) -> None:
 
 
 def test_a_thought_that_cannot_fit_fails_its_prompt(context: lh.Context) -> None:
-    result = ask(context, PROMPTS[:1], thinking=9000)[0]
+    result = answer(context, PROMPTS[:1], thinking=9000)[0]
     assert result.error_code == "too_long"
     assert "lower the limit of its thought" in result.error

@@ -47,10 +47,10 @@ def context(smollm2: lh.Model) -> Iterator[lh.Context]:
 def test_labels_and_continuations_have_the_same_scores(context: lh.Context) -> None:
     two = ["Sports", "Politics"]
     labelled = lh.classify_parallel(context, ASKED, two, thinking=BUDGET, **CHAT)
-    same = lh.score_parallel(context, ASKED, [two] * 2, thinking=BUDGET, **CHAT)
-    np.testing.assert_allclose(np.array(same.logprob), labelled.logprobs, atol=1e-6)
+    scores = lh.score_parallel(context, ASKED, [two] * 2, thinking=BUDGET, **CHAT)
+    np.testing.assert_allclose(np.array(scores.logprob), labelled.logprobs, atol=1e-6)
     assert labelled.thoughts is not None
-    assert same.thoughts == tuple(thought for (thought,) in labelled.thoughts)
+    assert scores.thoughts == tuple(thought for (thought,) in labelled.thoughts)
     assert labelled.n_thinking_tokens == [BUDGET] * 2
     assert labelled.thinking_complete == [False] * 2
     assert all(labelled.thinking)
@@ -140,16 +140,16 @@ def test_without_thinking_the_thought_is_closed(context: lh.Context) -> None:
         str(
             chat_prompts(
                 context.model,
-                [asked],
+                [prompt],
                 None,
                 template=TEMPLATE,
                 variables={"enable_thinking": False},
             )[0]
         )
-        for asked in ASKED
+        for prompt in ASKED
     ]
-    same = lh.classify_parallel(context, closed, LABELS, parse_special=True, space=False)
-    np.testing.assert_array_equal(off.logprobs, same.logprobs)
+    plain = lh.classify_parallel(context, closed, LABELS, parse_special=True, space=False)
+    np.testing.assert_array_equal(off.logprobs, plain.logprobs)
     assert off.thoughts is None
     assert off.thinking == [None, None]
     assert "thinking" not in off.to_pandas()

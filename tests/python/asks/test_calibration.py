@@ -165,8 +165,8 @@ def test_an_open_thought_is_seen(prompt: str, marker: str) -> None:
 def test_the_cause_is_in_the_end_of_prompts(
     prompt: object, *, chat: bool, cause: str
 ) -> None:
-    told = coverage_cause(prompt, chat=chat, has_template=True)
-    assert re.search(cause, told), told
+    text = coverage_cause(prompt, chat=chat, has_template=True)
+    assert re.search(cause, text), text
 
 
 def test_codings_of_few_texts_name_an_open_thought() -> None:

@@ -152,10 +152,10 @@ def test_others_go_on_while_a_constraint_is_compiled(
     monkeypatch.setattr(requests, "check_sampling", held)
     prompts = ["x", "y"]
     regex = ["[ab]{3}", "[cd]{3}"] if is_per_prompt else "[ab]{3}"
-    got: list[lh.Results] = []
+    outcomes: list[lh.Results] = []
 
     def call() -> None:
-        got.append(lh.generate_parallel(ctx, prompts, regex=regex, max_tokens=4))
+        outcomes.append(lh.generate_parallel(ctx, prompts, regex=regex, max_tokens=4))
 
     caller = threading.Thread(target=call)
     caller.start()
@@ -168,7 +168,7 @@ def test_others_go_on_while_a_constraint_is_compiled(
     finally:
         may_go_on.set()
         caller.join()
-    assert len(got[0]) == 2
+    assert len(outcomes[0]) == 2
 
 
 def test_forced_text_of_any_length_is_the_text(ctx: lh.Context) -> None:
@@ -197,25 +197,25 @@ def model(tiny_path: Callable[[str], Path]) -> Any:
 
 
 def seen(model: lh.Model, prompt: Any, schema: Any = SCHEMA, **options: Any) -> str:
-    asked = GenerateOptions(
+    arguments = GenerateOptions(
         chat=True,
         template=TEMPLATE,
         sampling={"schema": schema, "max_tokens": 8},
         **options,
     )
-    (request,) = make_requests(model, [prompt], asked)[0]
+    (request,) = make_requests(model, [prompt], arguments)[0]
     assert not request.problem
     return str(request.text)
 
 
 def test_a_chat_shows_its_schema_before_the_last_text_of_the_user(model: Any) -> None:
-    asked = f"{WORDS}\n\nIs it good?"
-    assert seen(model, "Is it good?") == f"<user>{asked}<assistant>"
+    text = f"{WORDS}\n\nIs it good?"
+    assert seen(model, "Is it good?") == f"<user>{text}<assistant>"
     assert seen(model, "Is it good?", show_schema=False) == "<user>Is it good?<assistant>"
     talk = [("system", "Be brief."), ("user", "Hi"), ("assistant", "Yes?"), ("user", "Q")]
     messages = [{"role": role, "content": content} for role, content in talk]
-    told = "<system>Be brief.<user>Hi<assistant>Yes?"
-    assert seen(model, messages) == f"{told}<user>{WORDS}\n\nQ<assistant>"
+    head = "<system>Be brief.<user>Hi<assistant>Yes?"
+    assert seen(model, messages) == f"{head}<user>{WORDS}\n\nQ<assistant>"
     assert messages[-1]["content"] == "Q"  # the caller's messages are not changed
 
 
@@ -225,7 +225,7 @@ def test_a_schema_without_fields_adds_no_words(model: Any, schema: Any) -> None:
 
 
 def test_a_schema_is_described_once(model: Any) -> None:
-    for prompt in (asked := f"{WORDS}\n\nQ", [{"role": "user", "content": asked}]):
+    for prompt in (text := f"{WORDS}\n\nQ", [{"role": "user", "content": text}]):
         assert seen(model, prompt).count(WORDS) == 1
     messages = [{"role": "system", "content": WORDS}, {"role": "user", "content": "Q"}]
     assert seen(model, messages).count(WORDS) == 1
@@ -239,10 +239,10 @@ def test_prompts_without_a_chat_stay_as_they_are(model: Any) -> None:
 
 
 def test_each_prompt_shows_its_own_schema(model: Any) -> None:
-    asked = GenerateOptions(
+    options = GenerateOptions(
         chat=True, template=TEMPLATE, sampling={"schema": [SCHEMA, None], "max_tokens": 8}
     )
-    one, other = make_requests(model, ["Is it?", "Is it?"], asked)[0]
+    one, other = make_requests(model, ["Is it?", "Is it?"], options)[0]
     assert WORDS in str(one.text)
     assert other.text == "<user>Is it?<assistant>"
 
@@ -250,9 +250,9 @@ def test_each_prompt_shows_its_own_schema(model: Any) -> None:
 def test_answers_that_max_tokens_ends_are_told_once(model: Any) -> None:
     with lh.Context(model, deterministic=True) as context:
         for n, words in ((1, "the answer ended"), (3, "3 of 3 answers ended")):
-            with pytest.warns(lh.CutOffWarning, match=words) as told:
+            with pytest.warns(lh.CutOffWarning, match=words) as caught:
                 lh.generate_parallel(context, ["the cat"] * n, max_tokens=3)
-            assert len(told) == 1
+            assert len(caught) == 1
         with pytest.warns(lh.CutOffWarning, match="2 of 2 answers"):
             lh.generate_parallel(context, ["a", "b"], schema=LONG, max_tokens=2)
         with pytest.warns(lh.CutOffWarning):

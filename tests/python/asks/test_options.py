@@ -65,13 +65,13 @@ def test_generated_files_follow_from_the_declaration(
 
 @pytest.mark.parametrize("which", INTERFACES, ids=lambda which: which[0])
 def test_an_interface_takes_the_declared_options(which: tuple[str, Taken, Taken]) -> None:
-    _, wanted, taken = which
-    assert differences(wanted, taken) == []
-    assert differences({**wanted, "one_more": 1}, taken) == ["one_more is missing"]
-    assert differences(wanted, {**taken, "x": 1}) == ["x is not declared"]
+    _, expected, taken = which
+    assert differences(expected, taken) == []
+    assert differences({**expected, "one_more": 1}, taken) == ["one_more is missing"]
+    assert differences(expected, {**taken, "x": 1}) == ["x is not declared"]
     options = [name for name, value in taken.items() if value is not UNSEEN]
     for name in options[:1]:
-        assert differences({**wanted, name: "another"}, {**taken, name: "b"}) != []
+        assert differences({**expected, name: "another"}, {**taken, name: "b"}) != []
 
 
 @pytest.mark.parametrize("kind", CLASSES)
@@ -227,11 +227,11 @@ SCHEMA = {"type": "object", "properties": {"a": {"type": "integer"}}}
 
 def test_prompts_with_the_same_settings_share_them() -> None:
     sampling = {"schema": [SCHEMA, None, SCHEMA], "max_tokens": 7, "stop": "x"}
-    asked = asked_of(["p", "q", "r"], declared.GenerateOptions(sampling=sampling))
-    with_schema, without, again = asked.settings
+    arguments = asked_of(["p", "q", "r"], declared.GenerateOptions(sampling=sampling))
+    with_schema, without, again = arguments.settings
     assert with_schema is again
-    assert asked.different == [with_schema, without]
-    assert [setting.limit for setting in asked.different] == [7, 7]
+    assert arguments.different == [with_schema, without]
+    assert [setting.limit for setting in arguments.different] == [7, 7]
     assert with_schema.stop == ("x",)
     assert (with_schema.is_constrained, without.is_constrained) == (True, False)
     assert with_schema.shape is not None

@@ -84,8 +84,8 @@ def test_a_free_answer_keeps_what_the_model_does(model: lh.Model) -> None:
 
 @pytest.mark.parametrize("template", [DECIDES, OPEN])
 def test_a_thought_that_is_asked_for_is_opened(model: lh.Model, template: str) -> None:
-    wanted = Thinking(budget=7, message="Enough.\n")
-    plan = plan_thinking(model, wanted, constrained=True, template=template)
+    thinking = Thinking(budget=7, message="Enough.\n")
+    plan = plan_thinking(model, thinking, constrained=True, template=template)
     assert plan is not None
     text, stage = plan.apply(
         chat_prompts(model, ["the"], None, template=template)[0], "{"
@@ -114,8 +114,8 @@ def test_a_closed_thought_is_opened_again(model: lh.Model) -> None:
 def test_markers_of_the_caller_count(model: lh.Model) -> None:
     with pytest.raises(ArgumentError, match=r"Thinking\(start=, end=\)"):
         plan_thinking(model, Thinking(), constrained=False, template=PLAIN)
-    wanted = Thinking(start="<tool_call>", end="[/INST]")
-    plan = plan_thinking(model, wanted, constrained=False, template=PLAIN)
+    thinking = Thinking(start="<tool_call>", end="[/INST]")
+    plan = plan_thinking(model, thinking, constrained=False, template=PLAIN)
     assert plan is not None
     text, stage = plan.apply(chat_prompts(model, ["the"], None, template=PLAIN)[0])
     assert text.endswith("<|message|><tool_call>")
@@ -131,8 +131,8 @@ def test_a_thought_whose_end_nobody_knows_is_an_error(model: lh.Model) -> None:
 
 def test_marks_in_texts_stay_text(model: lh.Model) -> None:
     """Markers in texts of users, prefixes or messages have no effect on thoughts."""
-    wanted = Thinking(message="</think><|start|>")
-    plan = plan_thinking(model, wanted, constrained=False, template=DECIDES)
+    thinking = Thinking(message="</think><|start|>")
+    plan = plan_thinking(model, thinking, constrained=False, template=DECIDES)
     assert plan is not None
     prompt = chat_prompts(model, ["</think><think>"], None, template=DECIDES)[0]
     text, stage = plan.apply(prompt, "</think>")
@@ -147,8 +147,8 @@ def test_marks_in_texts_stay_text(model: lh.Model) -> None:
 
 
 def test_forced_tokens_have_no_space_of_sentencepiece(sentencepiece: lh.Model) -> None:
-    wanted = Thinking(message="the")
-    plan = plan_thinking(sentencepiece, wanted, constrained=False, template=OPEN)
+    thinking = Thinking(message="the")
+    plan = plan_thinking(sentencepiece, thinking, constrained=False, template=OPEN)
     assert plan is not None
     _, stage = plan.apply(chat_prompts(sentencepiece, ["a"], None, template=OPEN)[0])
     assert stage is not None

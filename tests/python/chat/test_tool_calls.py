@@ -78,7 +78,7 @@ def written(
         day=dt.datetime(2026, 1, 1),  # noqa: DTZ001 - a day, no moment
         mark=lambda text: text,
     )
-    asked = {"role": "user", "content": "Quest7"}
+    question = {"role": "user", "content": "Quest7"}
     answer = {
         "role": "assistant",
         "content": "",
@@ -91,7 +91,7 @@ def written(
             for name, arguments in calls
         ],
     }
-    whole = renderer.render([asked, answer], add_generation_prompt=False)
+    whole = renderer.render([question, answer], add_generation_prompt=False)
     text = whole.partition("Quest7")[2]
     if "Llama-3" in template:
         text = text.partition("<|end_header_id|>")[2].removesuffix("<|eot_id|>")

@@ -57,7 +57,7 @@ class Terminal:
         os.write(self._own, text.encode())
         self.wait_for(expected)
 
-    def ask(self, *lines: tuple[str, str]) -> None:
+    def enter(self, *lines: tuple[str, str]) -> None:
         """Type each line behind a prompt, and wait for an output."""
         for line, expected in lines:
             self.wait_for("> ")
@@ -119,7 +119,7 @@ def test_ctrl_c_ends_the_answer_and_sigterm_the_command(
     smollm2_path: Path, chatting: Callable[..., Terminal], name: str
 ) -> None:
     terminal = chatting(smollm2_path, *ENDLESS)
-    terminal.ask(("Name a river.", "Name a river.\r\n"))
+    terminal.enter(("Name a river.", "Name a river.\r\n"))
     terminal.wait_for(" ")  # pieces of the answer
     if name == "SIGTERM":
         terminal.process.send_signal(signal.SIGTERM)
@@ -137,7 +137,7 @@ def test_commands(tiny: str, tmp_path: Path, chatting: Callable[..., Terminal]) 
     deep.write_text("[" * 100_000)
     flags = ["--max-tokens", "4", "--set", "ignore_eos=true", "--system", "S"]
     terminal = chatting(tiny, *flags)
-    terminal.ask(
+    terminal.enter(
         ("/nothing", "There is no command /nothing."),
         ("/help", "A line that ends with"),
         ("/undo", "the conversation has no question yet"),
@@ -165,7 +165,7 @@ def test_commands(tiny: str, tmp_path: Path, chatting: Callable[..., Terminal]) 
     assert question == {"role": "user", "content": "Two\nlines"}
     assert answer["role"] == "assistant"
     again = chatting(tiny, "--continue", saved)
-    again.ask(("/undo", "Dropped: Two"), ("/quit", ""))
+    again.enter(("/undo", "Dropped: Two"), ("/quit", ""))
     assert again.ended() == 0
 
 
@@ -174,7 +174,7 @@ def test_a_full_context_names_the_command_that_makes_room(
     tiny: str, chatting: Callable[..., Terminal]
 ) -> None:
     flags = ["--max-tokens", "100", "--set", "ignore_eos=true", "--n-ctx", "256"]
-    chatting(tiny, *flags).ask(
+    chatting(tiny, *flags).enter(
         ("a" * 60, "(cut off after 100 tokens)"),
         ("a" * 60, "/forget 1 drops the oldest questions"),
         ("/forget 1", "Dropped 2 messages."),
@@ -208,7 +208,7 @@ TWICE = '[{"role": "user", "content": "a", "content": "b"}]'
 
 
 @pytest.mark.parametrize(
-    ("flags", "content", "told"),
+    ("flags", "content", "message"),
     [
         ("--set top_p=7", "", "llamaherd: --set top_p must be between 0 and 1"),
         ("--set tempature=1", "", "did you mean 'temperature'"),
@@ -221,10 +221,10 @@ TWICE = '[{"role": "user", "content": "a", "content": "b"}]'
     ],
 )
 def test_wrong_flags_and_files_are_refused(
-    cli: Commands, tiny: str, flags: str, content: str, told: str
+    cli: Commands, tiny: str, flags: str, content: str, message: str
 ) -> None:
     Path("dup.json").write_text(content)
-    cli(f"chat {tiny} {flags}", status=2, told=told)
+    cli(f"chat {tiny} {flags}", status=2, err=message)
 
 
 class Said:
@@ -236,7 +236,7 @@ class Said:
 
 
 @pytest.mark.parametrize(
-    ("is_terminal", "no_color", "shown"),
+    ("is_terminal", "no_color", "expected"),
     [
         (True, "", "\x1b[2mI \ufffd]0;think\x1b[0m\n\nYes.\n\n"),
         (True, "1", "(thinking) I \ufffd]0;think\n\nYes.\n\n"),
@@ -249,13 +249,13 @@ def test_thoughts_are_dimmed_on_a_terminal_alone(
     *,
     is_terminal: bool,
     no_color: str,
-    shown: str,
+    expected: str,
 ) -> None:
     monkeypatch.setenv("NO_COLOR", no_color)
     monkeypatch.setenv("TERM", "xterm")
     monkeypatch.setattr(sys.stdout, "isatty", lambda: is_terminal)
     Printer().show(Said())
-    assert capsys.readouterr().out == shown
+    assert capsys.readouterr().out == expected
 
 
 PROGRAM = Path(sys.executable).parent
@@ -290,7 +290,7 @@ def test_bash_completes_commands_options_and_files(tmp_path: Path) -> None:
 def test_every_shell_gets_its_function(shell: str) -> None:
     environment = {**os.environ, "_LLAMAHERD_COMPLETE": f"{shell}_source"}
     command = [PROGRAM / "llamaherd"]
-    found = subprocess.run(
+    process = subprocess.run(
         command, env=environment, capture_output=True, text=True, check=True
     )
-    assert f"_LLAMAHERD_COMPLETE={shell}_complete" in found.stdout
+    assert f"_LLAMAHERD_COMPLETE={shell}_complete" in process.stdout

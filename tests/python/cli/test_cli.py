@@ -37,13 +37,13 @@ in_processes = pytest.mark.more(reason="a process for each case", cases=1)
 
 
 def test_all_commands_can_be_loaded_and_teach_by_examples(cli: Commands) -> None:
-    cli("--version", shown=__version__)
-    cli("serve --help", shown="/generate")
+    cli("--version", out=__version__)
+    cli("serve --help", out="/generate")
     overview = cli("--help").out
     for name, what in COMMANDS.items():
         assert f"  {name} " in overview
         assert what in overview
-        text = cli(f"{name} --help", shown="Examples:\n").out
+        text = cli(f"{name} --help", out="Examples:\n").out
         assert f"\n  llamaherd {name} " in text
         assert all(len(line) <= 80 for line in text.splitlines()), name
 
@@ -148,9 +148,9 @@ def test_a_reader_that_leaves_is_told_by_the_status_alone(command: str) -> None:
 
 def test_a_file_that_is_no_model(cli: Commands) -> None:
     for _ in range(2):
-        told = cli("serve no.gguf --port 0", status=1, told="no.gguf").err
-        assert told.startswith("llamaherd: ")
-        assert len(told.splitlines()) == 1
+        stderr = cli("serve no.gguf --port 0", status=1, err="no.gguf").err
+        assert stderr.startswith("llamaherd: ")
+        assert len(stderr.splitlines()) == 1
         Path("no.gguf").write_text("no model")
 
 
@@ -159,8 +159,8 @@ def test_a_port_in_use_is_told_before_the_model_is_loaded(cli: Commands) -> None
         other.bind(("127.0.0.1", 0))
         other.listen()
         port = other.getsockname()[1]
-        told = f"cannot listen on 127.0.0.1:{port}"
-        cli(f"serve no.gguf --port {port}", status=1, told=told)
+        message = f"cannot listen on 127.0.0.1:{port}"
+        cli(f"serve no.gguf --port {port}", status=1, err=message)
 
 
 EVERYWHERE = "serve no.gguf --port 0 --host 0.0.0.0"
@@ -187,13 +187,13 @@ def test_other_machines_with_a_key_or_without_one_said_twice(
     cli: Commands, no_key: pytest.MonkeyPatch
 ) -> None:
     warning = "warning: anybody who can reach"
-    assert "no.gguf" in cli(f"{EVERYWHERE} --no-api-key", status=1, told=warning).err
+    assert "no.gguf" in cli(f"{EVERYWHERE} --no-api-key", status=1, err=warning).err
     errors = cli(f"{EVERYWHERE} --api-key secret", status=1).err
     no_key.setenv(KEY_VARIABLE, "secret")
     errors += cli(EVERYWHERE, status=1).err
     assert KEY_VARIABLE not in errors
     assert "secret" not in errors
-    cli(f"{EVERYWHERE} --no-api-key", status=2, told="is given with an API key")
+    cli(f"{EVERYWHERE} --no-api-key", status=2, err="is given with an API key")
 
 
 @pytest.mark.parametrize(
@@ -227,19 +227,19 @@ def line_of(cli: Commands, command: str) -> str:
 
 @in_processes
 @pytest.mark.parametrize(
-    ("redirected", "told"),
+    ("redirected", "message"),
     [
         (">&-", "answers ended at --max-tokens"),
         ("2>&-", ""),
         ("<&- >&- 2>&-", ""),
     ],
 )
-def test_a_run_with_a_closed_stream(cli: Commands, redirected: str, told: str) -> None:
+def test_a_run_with_a_closed_stream(cli: Commands, redirected: str, message: str) -> None:
     line = f"{line_of(cli, 'run in.csv')} --max-tokens 3 -o out.csv {redirected}"
     done = run(line)
     assert done.returncode == 0, done.stderr
-    assert told in done.stderr
-    assert len(done.stderr.splitlines()) == bool(told)
+    assert message in done.stderr
+    assert len(done.stderr.splitlines()) == bool(message)
     with Path("out.csv").open(encoding="utf-8", newline="") as file:
         rows = list(csv.reader(file))
     assert [row[0] for row in rows] == ["text", "a", "b"]
@@ -310,8 +310,8 @@ def test_stdout_that_takes_nothing_is_an_error(
 def test_a_character_that_the_console_lacks_is_escaped(own_cache: Path) -> None:
     own_cache.mkdir(parents=True)
     (own_cache / "schön-\u96ea.gguf").write_bytes(b"GGUF")
-    listed = f"PYTHONIOENCODING=cp1252 {LLAMAHERD} models list"
-    out = subprocess.check_output(listed, shell=True, encoding="cp1252")
+    command = f"PYTHONIOENCODING=cp1252 {LLAMAHERD} models list"
+    out = subprocess.check_output(command, shell=True, encoding="cp1252")
     assert out.startswith("schön-\\u96ea.gguf ")
 
 

@@ -30,9 +30,9 @@ def address() -> Iterator[str]:
         # `Cluster` writes its address into this folder, which must exist.
         patch.setenv("RAY_TMPDIR", folder)
         ray.shutdown()  # other tests of this process may have left theirs connected
-        own = Path(folder, "ray")
-        own.mkdir()
-        node = {"num_cpus": 1, "include_dashboard": False, "temp_dir": str(own)}
+        ray_folder = Path(folder, "ray")
+        ray_folder.mkdir()
+        node = {"num_cpus": 1, "include_dashboard": False, "temp_dir": str(ray_folder)}
         cluster = Cluster(initialize_head=True, head_node_args=node)
         cluster.add_node(num_cpus=1)
         yield cluster.address
@@ -75,8 +75,8 @@ def test_a_cluster_writes_the_same_tables(
         task = command[0]
         assert main([*command, "-o", f"{task}.csv"]) == 3
         assert not started
-        there = [*command, "-o", f"{task}.there.csv", "--cluster", address]
-        assert main(there) == 3
+        distributed = [*command, "-o", f"{task}.there.csv", "--cluster", address]
+        assert main(distributed) == 3
         assert len(started.pop().actors) == 2
         assert Path(f"{task}.there.csv").read_bytes() == Path(f"{task}.csv").read_bytes()
         assert "1 of 61 rows failed" in capsys.readouterr().err

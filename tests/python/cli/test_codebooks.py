@@ -38,38 +38,38 @@ def gold(cli: Commands, monkeypatch: pytest.MonkeyPatch) -> Commands:
 def test_from_a_sheet_to_an_evaluation(gold: Commands) -> None:
     assert gold(SPLIT).out == "explore\t12\nselect\t24\nevaluate\t24\n"
     out = "-o comparison.json --journal compare.journal"
-    shown = "2 candidates, 24 texts of select"
-    gold(f"{COMPARE} -c one.yaml -c two.yaml {out}", shown=shown)
+    summary = "2 candidates, 24 texts of select"
+    gold(f"{COMPARE} -c one.yaml -c two.yaml {out}", out=summary)
     stored = Path("comparison.json").read_text(encoding="utf-8")
     assert lh.types.CodebookComparison.from_json(stored).names == ("one", "two")
     best, other = (
         f"codebooks best comparison.json --name {name} -o" for name in ("two", "one")
     )
-    gold(best, "choice.json", shown="'two' of 2 candidates")
+    gold(best, "choice.json", out="'two' of 2 candidates")
     kept = Path("choice.json").read_bytes()
     for path in ("choice.json", "comparison.json", "one.yaml"):  # another choice
-        gold(other, path, status=2, told=f"{path}' already exists")
+        gold(other, path, status=2, err=f"{path}' already exists")
     assert Path("choice.json").read_bytes() == kept
     gold(best, "new.json")
     gold(other, "new.json", status=2)
     gold(other, "new.json", "--overwrite")
-    said = gold(EVALUATE, shown="evaluate was opened for the first time")
-    assert "<Validation> 24 of 24 texts" in said.out
-    gold(EVALUATE, told="opened before for this same choice")
+    printed = gold(EVALUATE, out="evaluate was opened for the first time")
+    assert "<Validation> 24 of 24 texts" in printed.out
+    gold(EVALUATE, err="opened before for this same choice")
     design = lh.read_gold("gold.csv").design["split"]
-    assert [each["name"] for each in design["opened"]] == ["two", "two"]
+    assert [entry["name"] for entry in design["opened"]] == ["two", "two"]
 
 
 def test_what_is_wrong(gold: Commands) -> None:
     one = f"{COMPARE} -c one.yaml"
-    gold(one, status=2, told="has no split")
+    gold(one, status=2, err="has no split")
     gold(SPLIT)
-    gold(SPLIT, status=2, told="split already")
-    gold(f"{one} -c ./one.yaml", status=2, told="two files of the name")
+    gold(SPLIT, status=2, err="split already")
+    gold(f"{one} -c ./one.yaml", status=2, err="two files of the name")
     gold(COMPARE, status=2)
     gold("codebooks best nothing.json", status=2)
     Path("choice.json").write_text(json.dumps({"name": "x"}), encoding="utf-8")
-    gold(EVALUATE, status=2, told="is not a stored choice")
+    gold(EVALUATE, status=2, err="is not a stored choice")
 
 
 def test_ready_codebooks_are_listed_and_stored(cli: Commands) -> None:
@@ -112,27 +112,27 @@ def test_strengths_and_pairs_are_written(cli: Commands) -> None:
     Path("people.csv").write_text("first,second,winner\na,b,b\nc,d,\n", encoding="utf-8")
     out = f"{ASKED} -o out.csv --pairs-out pairs.jsonl --id id"
     out += " --known known --people people.csv --journal j"
-    said = cli(out).err
+    stderr = cli(out).err
     rows = read("out.csv")
     assert [row["id"] for row in rows] == ["a", "b", "c", "d"]
     assert sum(float(row["strength"]) for row in rows) == pytest.approx(0, abs=1e-6)
     assert sorted(row["rank"] for row in rows) == ["1", "2", "3", "4"]
     assert len(Path("pairs.jsonl").read_text(encoding="utf-8").splitlines()) == 6
-    assert "4 texts, 6 pairs" in said
-    assert "Spearman's correlation with known scores" in said
-    assert "1 pair without a winner is left out" in said
-    cli(out, status=2, told="already exists")
+    assert "4 texts, 6 pairs" in stderr
+    assert "Spearman's correlation with known scores" in stderr
+    assert "1 pair without a winner is left out" in stderr
+    cli(out, status=2, err="already exists")
     cli(out, "--overwrite")
     assert read("out.csv") == rows
     # Without ids, rows are numbered.
     layout = "{question} {a}={first} {b}={second}. Answer:"
     Path("layout.txt").write_text(layout, encoding="utf-8")
     more = "--n-pairs 4 --layout layout.txt --labels x y"
-    numbered = cli(f"{ASKED} {more}", told="4 texts, 4 pairs").out
+    numbered = cli(f"{ASKED} {more}", err="4 texts, 4 pairs").out
     assert numbered.startswith("row,text,strength,std_error")
     Path("texts.csv").write_text("id,text\na,One.\na,Two.\n", encoding="utf-8")
     equal = "id[1] must have a different value"
-    cli(f"{ASKED} --id id", status=2, told=equal)
+    cli(f"{ASKED} --id id", status=2, err=equal)
 
 
 TEXTS = ["The answer", "yes or no", "an answer", "", "no answer", "the answer, yes"]
@@ -168,20 +168,20 @@ def test_an_output_is_read_as_the_result_of_annotate(
     coding: Commands, kind: str, out: str
 ) -> None:
     annotate(coding, out, "--prefix", "m_", kind=kind)
-    found = read_coded(out)
+    coded = read_coded(out)
     texts = [text or None for text in TEXTS]
     (path,) = coding.words("MODEL")
     with lh.Model(path) as model, lh.Context(model, n_threads=1) as context:
         book = lh.read_codebook(f"{kind}.yaml")
-        same = lh.annotate({"text": texts}, "text", book, context)
-    assert found.labels == same.labels
-    assert found.names == same.names
-    assert found.probs is not None
-    assert same.probs is not None
-    np.testing.assert_allclose(found.probs, same.probs, atol=1e-3)
-    assert [each is None for each in found.errors] == [bool(text) for text in TEXTS]
+        expected = lh.annotate({"text": texts}, "text", book, context)
+    assert coded.labels == expected.labels
+    assert coded.names == expected.names
+    assert coded.probs is not None
+    assert expected.probs is not None
+    np.testing.assert_allclose(coded.probs, expected.probs, atol=1e-3)
+    assert [error is None for error in coded.errors] == [bool(text) for text in TEXTS]
     for part in ("codebook", "settings", "model", "prompts", "n_texts", "texts_sha256"):
-        assert found.run[part] == same.run[part]
+        assert coded.run[part] == expected.run[part]
 
 
 @pytest.mark.filterwarnings("ignore::UserWarning")
@@ -206,7 +206,7 @@ def test_a_report_compares_labels_with_codes(coding: Commands) -> None:
     coding("report joined.csv --gold gold.csv -o other.html", status=2)
     # Other tables than outputs of annotate are refused.
     Path("coded.csv").write_text(Path("coded.csv").read_text().replace("yes", "no"))
-    coding("report coded.csv -o new.html", status=2, told="was edited")
+    coding("report coded.csv -o new.html", status=2, err="was edited")
     coding("report in.csv -o new.html", status=2)
     annotate(coding, "fields.csv", kind="fields")
-    coding("report fields.csv -o new.html", status=2, told="of the type 'fields'")
+    coding("report fields.csv -o new.html", status=2, err="of the type 'fields'")

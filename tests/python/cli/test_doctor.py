@@ -46,8 +46,8 @@ def test_the_tiny_model_is_one(tmp_path: Path) -> None:
 
 
 def test_a_machine_that_works_is_told_so(cache: Path, cli: Commands) -> None:
-    same = "run         a tiny model with random weights gave the same answers"
-    lines = cli("doctor", told="", shown=f"ok      {same}").out.splitlines()
+    finding = "run         a tiny model with random weights gave the same answers"
+    lines = cli("doctor", err="", out=f"ok      {finding}").out.splitlines()
     assert all(len(line) <= 80 or "/" in line for line in lines)  # paths are longer
     heads = [line.split()[1] for line in lines if not line.startswith(" ")]
     assert heads == list(doctor.CHECKUPS)
@@ -90,13 +90,13 @@ def test_the_exit_status_and_the_json_tell(
     topics = {"a": of("ok"), "b": of("warning"), "c": broken}
     monkeypatch.setattr(doctor, "CHECKUPS", topics)
     monkeypatch.setattr("llamaherd.cli.doctor.CHECKUPS", topics)
-    found = json.loads(cli("doctor --json").out)
-    assert found["ok"] is True
-    assert [x["state"] for x in found["findings"]] == ["ok", "warning", "warning"]
-    assert "no such thing" in found["findings"][2]["text"]
+    report = json.loads(cli("doctor --json").out)
+    assert report["ok"] is True
+    assert [x["state"] for x in report["findings"]] == ["ok", "warning", "warning"]
+    assert "no such thing" in report["findings"][2]["text"]
     topics["d"] = of("error")
     assert json.loads(cli("doctor --json", status=1).out)["ok"] is False
-    cli("doctor", status=1, shown="-> do it")
+    cli("doctor", status=1, out="-> do it")
 
 
 def test_a_run_that_dies_is_an_error_with_its_reason(
@@ -120,8 +120,8 @@ def test_a_run_that_dies_is_an_error_with_its_reason(
 
 
 def test_an_instruction_that_windows_refuses_has_its_reason() -> None:
-    found = doctor._failed_run(0xC000001D, "")  # an exit status instead of a signal
-    assert "compiled for a processor with more" in found.text
+    finding = doctor._failed_run(0xC000001D, "")  # an exit status instead of a signal
+    assert "compiled for a processor with more" in finding.text
 
 
 def test_a_model_that_makes_no_text_is_passed_over(
@@ -134,8 +134,8 @@ def test_a_model_that_makes_no_text_is_passed_over(
 def test_what_is_missing_is_told_with_what_to_do(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    wanted = ['nonsense>=1; extra == "docx"', 'pytest; extra == "plot"']
-    monkeypatch.setattr(doctor, "requires", lambda _: wanted)
+    requirements = ['nonsense>=1; extra == "docx"', 'pytest; extra == "plot"']
+    monkeypatch.setattr(doctor, "requires", lambda _: requirements)
     finding = look_at("extras")
     assert (finding.state, finding.text) == ("note", "plot; not docx (nonsense)")
     assert 'pip install "llamaherd[docx] @ git' in finding.advice
@@ -196,10 +196,10 @@ BENCH = "bench MODEL --n-prompt 16 --n-answer 4"
 
 
 def test_bench_measures_each_number_of_prompts(cli: Commands) -> None:
-    found = json.loads(cli(f"{BENCH} --n-seq-max 1,3 --json", told="").out)
-    assert found["model"] == "llama.gguf"
-    assert [row["n_seq_max"] for row in found["rows"]] == [1, 3]
-    for row in found["rows"]:
+    report = json.loads(cli(f"{BENCH} --n-seq-max 1,3 --json", err="").out)
+    assert report["model"] == "llama.gguf"
+    assert [row["n_seq_max"] for row in report["rows"]] == [1, 3]
+    for row in report["rows"]:
         n = row["n_prompts"]
         assert n == 2 * row["n_seq_max"]
         assert row["n_prefill_tokens"] == 16 * n  # no result existed before
@@ -211,7 +211,7 @@ def test_bench_measures_each_number_of_prompts(cli: Commands) -> None:
 
 
 def test_bench_stops_when_its_time_is_up(cli: Commands) -> None:
-    seen = cli(f"{BENCH} --n-seq-max 1,2,4 --seconds 0 --json", told="2, 4")
+    seen = cli(f"{BENCH} --n-seq-max 1,2,4 --seconds 0 --json", err="2, 4")
     assert len(json.loads(seen.out)["rows"]) == 1
 
 
@@ -244,7 +244,7 @@ def test_optimize_hands_its_options_on(
     Path("m.gguf").write_bytes(b"GGUF")
     Path("text").write_text("Añ")
     full = "optimize m.gguf --type q8_0 --max-kl 0.05 --text text"
-    cli(full, shown="Kept the original")
+    cli(full, out="Kept the original")
     assert seen == {
         "path": Path("m.gguf"),
         "out": None,
@@ -254,9 +254,9 @@ def test_optimize_hands_its_options_on(
         "n_threads": None,
         "progress": False,  # nothing reads the progress
     }
-    found = json.loads(cli("optimize m.gguf --json").out)
-    assert found["chosen"] is None
-    assert [row["type"] for row in found["rows"]] == ["F16", "Q8_0"]
+    report = json.loads(cli("optimize m.gguf --json").out)
+    assert report["chosen"] is None
+    assert [row["type"] for row in report["rows"]] == ["F16", "Q8_0"]
     Path("text").write_bytes(b"\xff")
-    cli(full, status=2, told="is not in UTF-8")
+    cli(full, status=2, err="is not in UTF-8")
     cli("optimize m.gguf --type Q9", status=2)

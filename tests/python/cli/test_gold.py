@@ -67,13 +67,13 @@ def test_draws_as_in_python(
     cli: Commands, data: pd.DataFrame, options: str, settings: dict[str, object]
 ) -> None:
     known = {"text": "text", "label": "label"}
-    wanted = lh.gold_sample(data, 40, seed=7, **known, **settings)
+    expected = lh.gold_sample(data, 40, seed=7, **known, **settings)
     for kind in ("csv", "parquet"):
         cli(f"gold sample coded.{kind} -n 40 --seed 7 {options} -o {kind}.csv")
         with pytest.warns(UserWarning, match="No text has a code in"):
             drawn = lh.read_gold(f"{kind}.csv")
-        assert drawn.rows == wanted.rows
-        assert drawn.all_probs.tolist() == wanted.all_probs.tolist()
+        assert drawn.rows == expected.rows
+        assert drawn.all_probs.tolist() == expected.all_probs.tolist()
 
 
 def test_waves_as_in_python(cli: Commands, data: pd.DataFrame) -> None:
@@ -85,9 +85,9 @@ def test_waves_as_in_python(cli: Commands, data: pd.DataFrame) -> None:
     # With the same design, both waves are one sample with pooled probabilities.
     cli(again, "both.csv")
     both = lh.read_gold("both.csv")
-    wanted = lh.gold_sample(data, 20, seed=2, after=before)
-    assert both.rows == wanted.rows
-    assert both.gold == wanted.gold
+    expected = lh.gold_sample(data, 20, seed=2, after=before)
+    assert both.rows == expected.rows
+    assert both.gold == expected.gold
     assert sum(code is not None for code in both.gold) == 30
     assert set(both.all_probs) == {50 / N}
 
@@ -96,21 +96,21 @@ def test_waves_as_in_python(cli: Commands, data: pd.DataFrame) -> None:
     assert len(pd.read_csv("errors.csv")) == 20
     fill_in("errors.csv", data)
     weighted = lh.read_gold(["errors.csv", "first.csv"])
-    wanted = lh.gold_sample(data, 20, seed=2, after=before, prob=data["w"].tolist())
-    assert weighted.probs.tolist() == wanted.probs.tolist()
+    expected = lh.gold_sample(data, 20, seed=2, after=before, prob=data["w"].tolist())
+    assert weighted.probs.tolist() == expected.probs.tolist()
     assert sum(code is not None for code in weighted.gold) == 50
 
     # A third wave after two sheets of one sample, the newest first.
     more = "--after errors.csv --after first.csv --prob uncertainty"
-    shown = cli(f"{SAMPLE} -n 10 --seed 3 {more} -o third.csv")
-    assert shown.out.splitlines() == [
+    output = cli(f"{SAMPLE} -n 10 --seed 3 {more} -o third.csv")
+    assert output.out.splitlines() == [
         "wave\tdesign\tdrawn\tfrom\tseed\tcoded_before",
         "1\tsimple\t30\t120\t1\t0",
         "2\tgiven\t20\t90\t2\t30",
         "3\tuncertainty\t10\t70\t3\t50",
     ]
-    assert shown.err == "60 texts, 50 coded\n"
-    assert cli("gold show third.csv").out == shown.out
+    assert output.err == "60 texts, 50 coded\n"
+    assert cli("gold show third.csv").out == output.out
 
 
 def test_a_second_uncertainty_wave_finds_its_column(
@@ -119,7 +119,7 @@ def test_a_second_uncertainty_wave_finds_its_column(
     cli(f"{SAMPLE} -n 30 --seed 1 --coders anna --prob uncertainty -o first.csv")
     fill_in("first.csv", data)
     cli(f"{SAMPLE} -n 9 --seed 2 --after first.csv -o second.csv")
-    kinds = [each["kind"] for each in lh.read_gold("second.csv").history]
+    kinds = [wave["kind"] for wave in lh.read_gold("second.csv").history]
     assert kinds == ["uncertainty", "uncertainty"]
 
 
@@ -127,7 +127,7 @@ def test_an_existing_sheet_is_kept(cli: Commands, data: pd.DataFrame) -> None:
     sample = f"{SAMPLE} -n 40 --coders anna -o sheet.csv"
     cli(sample)
     fill_in("sheet.csv", data)
-    cli(sample, status=2, told="--overwrite")
+    cli(sample, status=2, err="--overwrite")
     assert sum(code is not None for code in lh.read_gold("sheet.csv").gold) == 40
     cli(sample, "--overwrite")
     with pytest.warns(UserWarning, match="No text has a code in"):
@@ -204,19 +204,19 @@ def test_estimates_are_those_of_python(
     settings: dict[str, Any],
     kind: str,
 ) -> None:
-    found = printed(cli, f"estimate coded.{kind}", *flags)
+    rows = printed(cli, f"estimate coded.{kind}", *flags)
     expected = lh.estimate(labelled, lh.read_gold("gold.csv"), **settings).to_dicts()
-    assert [row["method"] for row in found] == [row["method"] for row in expected]
-    for row, right in zip(found, expected, strict=True):
+    assert [row["method"] for row in rows] == [row["method"] for row in expected]
+    for row, right in zip(rows, expected, strict=True):
         for name in ("estimate", "std_error", "low", "high"):
             assert float(row[name]) == pytest.approx(right[name], rel=1e-9)
 
 
 def test_a_validation_is_that_of_python(cli: Commands, labelled: pd.DataFrame) -> None:
     expected = lh.validate(labelled, lh.read_gold("gold.csv"))
-    found = printed(cli, "validate coded.csv")
-    assert [row["measure"] for row in found] == [row[1] for row in expected.rows()]
-    assert float(found[0]["value"]) == pytest.approx(expected.accuracy.accuracy.value)
+    rows = printed(cli, "validate coded.csv")
+    assert [row["measure"] for row in rows] == [row[1] for row in expected.rows()]
+    assert float(rows[0]["value"]) == pytest.approx(expected.accuracy.accuracy.value)
     validate = "validate coded.csv --gold gold.csv -o all.csv"
     assert cli(validate).out.strip() == repr(expected)
     cli(validate, status=2)
@@ -224,20 +224,20 @@ def test_a_validation_is_that_of_python(cli: Commands, labelled: pd.DataFrame) -
 
 @pytest.mark.usefixtures("labelled")
 def test_files_of_all_formats_give_the_same(cli: Commands) -> None:
-    made = {}
+    tables = {}
     for kind in ("csv", "tsv", "parquet", "jsonl"):
         run = f"recalibrate coded.{kind} --gold gold.csv -o out.{kind}"
-        assert cli(run, told="difference +").out == ""
-        made[kind] = read_whole(str(Path(f"out.{kind}").absolute()), ("p_*", "raw_p_*"))
-    csv = made["csv"]
+        assert cli(run, err="difference +").out == ""
+        tables[kind] = read_whole(str(Path(f"out.{kind}").absolute()), ("p_*", "raw_p_*"))
+    csv = tables["csv"]
     new = csv["p_yes"]
     assert csv["raw_p_yes"] == pd.read_csv("coded.csv")["p_yes"].tolist()
     assert (np.array(csv["label"]) == np.where(np.array(new) > 0.5, "yes", "no")).all()
-    assert sum(each is not None for each in csv["fold"]) == 80
+    assert sum(fold is not None for fold in csv["fold"]) == 80
     for kind in ("tsv", "parquet", "jsonl"):
-        values = made[kind]["p_yes"]
-        found = values.to_pylist() if hasattr(values, "to_pylist") else values
-        assert found == pytest.approx(new, abs=1e-9)
+        values = tables[kind]["p_yes"]
+        numbers = values.to_pylist() if hasattr(values, "to_pylist") else values
+        assert numbers == pytest.approx(new, abs=1e-9)
     again = lh.estimate(pd.read_csv("out.csv"), lh.read_gold("gold.csv"))
     assert again.predictions == "recalibrated"
 
@@ -248,7 +248,7 @@ def test_stdout_and_options(cli: Commands) -> None:
     head = cli(f"{run} - --folds 3 --seed 4").out.splitlines()[0]
     assert head.endswith("raw_label,raw_p_no,raw_p_yes,fold")
     cli(run, "out.csv")
-    cli(run, "out.csv", status=2, told="--overwrite")
+    cli(run, "out.csv", status=2, err="--overwrite")
     cli(run, "out.csv", "--overwrite")
 
 
@@ -276,14 +276,14 @@ MISTAKES = [
 ]
 
 
-@pytest.mark.parametrize(("line", "told"), MISTAKES)
+@pytest.mark.parametrize(("line", "message"), MISTAKES)
 def test_mistakes_are_named(
-    cli: Commands, labelled: pd.DataFrame, line: str, told: str
+    cli: Commands, labelled: pd.DataFrame, line: str, message: str
 ) -> None:
     odd = labelled.astype({"p_no": object})
     odd.loc[3, "p_no"] = "much"
     odd.to_csv("odd.csv", index=False)
-    cli(line, status=2, told=told)
+    cli(line, status=2, err=message)
 
 
 def test_a_file_that_does_not_exist_is_named(cli: Commands) -> None:

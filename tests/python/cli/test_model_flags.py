@@ -62,15 +62,15 @@ class LoadedError(RuntimeError):
 @pytest.fixture
 def loads(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
     """Arguments of all models that are loaded; each command ends at its first."""
-    found: list[dict[str, Any]] = []
+    loadings: list[dict[str, Any]] = []
 
     @functools.wraps(Model.__init__)  # run files take keys from its signature
     def load(_self: Model, _path: object, **loading: Any) -> None:
-        found.append(loading)
+        loadings.append(loading)
         raise LoadedError
 
     monkeypatch.setattr(Model, "__init__", load)
-    return found
+    return loadings
 
 
 def until_loaded(cli: Commands, line: str, *more: str) -> None:
@@ -157,33 +157,33 @@ def test_set_gives_the_server_any_other_argument(
     until_loaded(cli, f"{SERVE} --n-ctx 64 --set model.use_mlock=true {GIVEN}")
     assert loads.pop() == {**WANTED, "use_mlock": True}
     values = ("n_gpu_layers=7", "split_mode=row", "main_gpu=1", "tensor_split=[3, 1]")
-    own = [word for value in values for word in ("--set", f"model.{value}")]
-    until_loaded(cli, SERVE, *own)  # also those that have a flag
+    flags = [word for value in values for word in ("--set", f"model.{value}")]
+    until_loaded(cli, SERVE, *flags)  # also those that have a flag
     assert loads == [WANTED]
     monkeypatch.undo()
-    given: list[dict[str, Any]] = []
+    contexts: list[dict[str, Any]] = []
 
     def create_context(_model: Model, **arguments: Any) -> None:
-        given.append(arguments)
+        contexts.append(arguments)
         raise LoadedError
 
     with monkeypatch.context() as patch:
         patch.setattr("llamaherd.server.models.loading.Context", create_context)
         of_context = "--set context.type_k=q8_0 --set context.n_batch=64"
         until_loaded(cli, f"{SERVE} --n-ctx 64 {of_context}")
-    assert given == [{"n_ctx": 64, "type_k": "q8_0", "n_batch": 64}]
-    made: list[tuple[int | None, bool]] = []
+    assert contexts == [{"n_ctx": 64, "type_k": "q8_0", "n_batch": 64}]
+    hosts: list[tuple[int | None, bool]] = []
 
     def create_app(host: Context, settings: ServerSettings, _: None) -> None:
         deterministic = bool(host.options["deterministic"])
-        made.append((settings.n_ctx, deterministic))
+        hosts.append((settings.n_ctx, deterministic))
         raise LoadedError
 
     monkeypatch.setattr("llamaherd.server.app.create_app", create_app)
     of_context = "--set context.n_ctx=64 --set context.deterministic=true"
     until_loaded(cli, f"{SERVE} {of_context}")
     until_loaded(cli, f"{SERVE} --set context.n_ctx=auto")
-    assert made == [(64, True), (None, False)]
+    assert hosts == [(64, True), (None, False)]
 
 
 @pytest.fixture
@@ -199,7 +199,7 @@ def _no_server(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.usefixtures("_no_server")
 @pytest.mark.parametrize("n_models", [1, 2])
 @pytest.mark.parametrize(
-    ("flags", "shown"),
+    ("flags", "message"),
     [
         (["--set", "context.type_k=foo"], "type_k must be"),
         (["--set", "context.n_batch=abc"], "n_batch must be"),
@@ -211,10 +211,10 @@ def _no_server(monkeypatch: pytest.MonkeyPatch) -> None:
     ],
 )
 def test_wrong_values_end_the_server_at_its_start(
-    cli: Commands, flags: list[str], shown: str, n_models: int
+    cli: Commands, flags: list[str], message: str, n_models: int
 ) -> None:
     models = [f"--model={name}=MODEL" for name in "ab"[:n_models]]
-    cli("serve --port 0", *models, *flags, status=2, told=shown)
+    cli("serve --port 0", *models, *flags, status=2, err=message)
 
 
 def test_auto_without_a_gpu_fits_the_file_to_memory(
@@ -247,16 +247,16 @@ def test_runs_fit_the_file_to_memory_with_auto(
     cli: Commands, monkeypatch: pytest.MonkeyPatch, run: str
 ) -> None:
     monkeypatch.setattr("llamaherd.engine.native.shim.supports_gpu", lambda: False)
-    given: list[bool] = []
+    checks: list[bool] = []
 
     def find(path: str, *, check_memory: bool, **_: object) -> Path:
-        given.append(check_memory)
+        checks.append(check_memory)
         return Path(path)
 
     monkeypatch.setattr("llamaherd.engine.hub.fetch.model_path", find)
     write_run_file(cli)
     until_loaded(cli, run)
-    assert given == [True]
+    assert checks == [True]
 
 
 @pytest.mark.usefixtures("_table")
@@ -314,5 +314,5 @@ def test_names_of_adapters(tmp_path: Path) -> None:
 def test_a_missing_file_is_known_at_the_start(cli: Commands) -> None:
     Path("a.gguf").touch()
     serve = "serve --port 0 a.gguf"
-    cli(f"{serve} --model no/such.gguf", status=1, told="no/such.gguf")
-    cli(f"{serve} --lora x=no/lora.gguf", status=1, told="no/lora.gguf")
+    cli(f"{serve} --model no/such.gguf", status=1, err="no/such.gguf")
+    cli(f"{serve} --lora x=no/lora.gguf", status=1, err="no/lora.gguf")

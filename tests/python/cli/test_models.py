@@ -63,8 +63,8 @@ def test_a_path_is_never_downloaded(
 
     monkeypatch.setattr("llamaherd.engine.hub.download.download", refuse)
     monkeypatch.setattr("llamaherd.engine.hub.repository._repository", refuse)
-    told = source.removeprefix("ollama:")
-    assert cli("models path", source, status=1, told=told).out == ""
+    name = source.removeprefix("ollama:")
+    assert cli("models path", source, status=1, err=name).out == ""
 
 
 def test_a_model_is_removed_with_all_that_is_its(cli: Commands, cache: Path) -> None:
@@ -72,7 +72,7 @@ def test_a_model_is_removed_with_all_that_is_its(cli: Commands, cache: Path) -> 
     other = add(cache, "other.gguf")
     note = parts[0].with_name(parts[0].name + ".json")
     note.write_text('{"source": "hf:owner/big"}')
-    cli("models remove big", status=2, told="--yes")  # no terminal for a question
+    cli("models remove big", status=2, err="--yes")  # no terminal for a question
     assert all(part.exists() for part in parts)
     cli("models remove big --yes")
     assert not any(path.exists() for path in (*parts, note))
@@ -85,7 +85,7 @@ def test_files_of_others_are_not_removed(
     mine = add(tmp_path, "mine.gguf")
     (cache / "link.gguf").symlink_to(mine)
     for source in (mine, "link"):
-        cli("models remove --yes", source, status=1, told="remove it yourself")
+        cli("models remove --yes", source, status=1, err="remove it yourself")
     assert mine.exists()
 
 

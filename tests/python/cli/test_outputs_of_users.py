@@ -56,10 +56,10 @@ def locked(folder: Path) -> None:
 
 
 def fetched(folder: Path) -> None:
-    asked = FileRequest(
+    request = FileRequest(
         url="https://localhost/a.gguf", target=folder / "a.gguf", source="x"
     )
-    download(asked, FetchOptions(cache=folder))
+    download(request, FetchOptions(cache=folder))
 
 
 # Name of a file of the user, and a function that would replace it.
@@ -127,12 +127,12 @@ def test_a_command_replaces_a_file_only_if_asked(
         Path(path).write_text(text)
     mine = Path(name)
     mine.write_bytes(MINE)
-    told = cli(command, name, status=2).err
+    stderr = cli(command, name, status=2).err
     if name == "mine.json" and command.startswith(ON_TABLES):
-        assert "out must end in .csv" in told
+        assert "out must end in .csv" in stderr
     else:
-        assert f"{name}' already exists" in told
-        assert "--overwrite" in told
+        assert f"{name}' already exists" in stderr
+        assert "--overwrite" in stderr
     assert mine.read_bytes() == MINE
     if command.startswith(("codebooks ready", "spans")) and name == "mine.csv":
         cli(command, name, "--overwrite")
@@ -163,7 +163,7 @@ def test_an_output_that_cannot_be_written_is_refused_before_the_work(
     for package in ("pyarrow", "matplotlib"):
         if package in message:
             monkeypatch.setitem(sys.modules, package, None)
-    cli(command, status=status, told=message)
+    cli(command, status=status, err=message)
 
 
 def test_the_folder_of_a_server_is_used_again(tmp_path: Path) -> None:
@@ -196,8 +196,8 @@ def test_a_table_does_not_replace_a_pipe(
     os.mkfifo("it" if is_linked else name)
     if is_linked:
         Path(name).symlink_to("it")
-    told = cli(command, status=2).err
-    assert message in told or ("gold" in command and "must be a file" in told)
+    stderr = cli(command, status=2).err
+    assert message in stderr or ("gold" in command and "must be a file" in stderr)
     assert Path(name).is_fifo()
     assert Path(name).is_symlink() is is_linked
 

@@ -61,9 +61,9 @@ def test_options_are_read_as_the_page_says() -> None:
     usual = {"output": "-", "n": 3, "header": True, "quiet": False, "pair": None}
     usual |= {"table": "in.csv", "more": (), "variables": None, "by": ("a",)}
     assert called("in.csv", "--by", "a")[0] == usual
-    given = shlex.split("in.csv x y --by a --by b --n 5 --no-header -q --pair u v -o out")
+    words = shlex.split("in.csv x y --by a --by b --n 5 --no-header -q --pair u v -o out")
     more = ["--var", "k=1", "--var", "l=low"]
-    assert called(*given, *more)[0] == usual | {
+    assert called(*words, *more)[0] == usual | {
         "output": "out",
         "n": 5,
         "header": False,
@@ -111,7 +111,7 @@ def test_choices_on_a_page_are_those_of_the_library(
 
 
 def test_the_help_is_the_page() -> None:
-    shown = called("--help")[1]
+    page = called("--help")[1]
     for line in (
         "Usage: do [OPTIONS] TABLE [MORE]...",
         "  Do something with tables.",
@@ -122,7 +122,7 @@ def test_the_help_is_the_page() -> None:
         "  llamaherd do in.csv --by a",
         "  At the end.",
     ):
-        assert line in shown.splitlines(), shown
+        assert line in page.splitlines(), page
 
 
 @declares

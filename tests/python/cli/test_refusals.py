@@ -216,10 +216,10 @@ def test_a_command_line_is_refused(
 ) -> None:
     for name, content in FILES.items():
         Path(name).write_bytes(content)
-    told = cli(line, status=status)
-    assert message in " ".join((told.err or told.out).split())
-    assert "Traceback" not in told.err
-    assert not PYTHON.search(SETTING.sub("", told.err)), told.err
+    printed = cli(line, status=status)
+    assert message in " ".join((printed.err or printed.out).split())
+    assert "Traceback" not in printed.err
+    assert not PYTHON.search(SETTING.sub("", printed.err)), printed.err
 
 
 @pytest.mark.parametrize("key", ["  ", "a b", "a\x07b", "ключ"])
@@ -227,11 +227,11 @@ def test_a_key_of_the_environment_is_checked_too(
     key: str, cli: Commands, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv(KEY_VARIABLE, key)
-    cli(OPEN, status=2, told=f"{KEY_VARIABLE} must")
+    cli(OPEN, status=2, err=f"{KEY_VARIABLE} must")
 
 
 @pytest.mark.parametrize(
-    ("book", "told"),
+    ("book", "message"),
     [
         ("examples: [5]\nlabels: [a, b]", "the fields text, label and perhaps reason"),
         ("type: scale", "needs a scale: {from: 0, to: 10}"),
@@ -240,12 +240,12 @@ def test_a_key_of_the_environment_is_checked_too(
     ],
 )
 def test_codebooks_of_commands_are_described_as_files(
-    book: str, told: str, cli: Commands
+    book: str, message: str, cli: Commands
 ) -> None:
     Path("in.csv").write_bytes(FILES["in.csv"])
     Path("book.yaml").write_text(f"question: Which?\n{book}\n", encoding="utf-8")
     line = "annotate in.csv -m nofile.gguf --codebook book.yaml"
-    error = cli(line, status=2, told=told).err
+    error = cli(line, status=2, err=message).err
     assert not PYTHON.search(error), error
 
 
@@ -261,8 +261,8 @@ def test_messages_name_the_options_of_the_command(
     line: str, setting: str, cli: Commands
 ) -> None:
     Path("in.csv").write_bytes(FILES["in.csv"])
-    told = f"--deterministic cannot be combined with --set {setting}"
-    cli(f"{line} --deterministic --set {setting}", status=2, told=told)
+    message = f"--deterministic cannot be combined with --set {setting}"
+    cli(f"{line} --deterministic --set {setting}", status=2, err=message)
 
 
 def test_terms_name_the_option_of_an_argument_on_every_thread() -> None:
@@ -336,7 +336,7 @@ def test_a_deleted_working_directory_has_a_name(
     folder.mkdir()
     monkeypatch.chdir(folder)
     folder.rmdir()
-    cli("run run.toml", status=2, told="the working directory was deleted")
+    cli("run run.toml", status=2, err="the working directory was deleted")
     monkeypatch.chdir(tmp_path)
 
 
@@ -363,13 +363,13 @@ def test_a_failing_machine_is_no_wrong_input(
     Path("texts.csv").write_text("text\na\n")
     line = "run texts.csv -m MODEL --prompt {text} -o out.csv"
     monkeypatch.setattr("llamaherd.calls.journal.file.connect", fail)
-    cli(line, status=status, told=f"cannot be used: {problem.args[-1]}")
+    cli(line, status=status, err=f"cannot be used: {problem.args[-1]}")
     if isinstance(problem, OSError):
         monkeypatch.setattr("llamaherd.engine.core.files._replace_whole", fail)
-        cli("codebooks ready sentiment -o new.yaml", status=status, told="new.yaml")
+        cli("codebooks ready sentiment -o new.yaml", status=status, err="new.yaml")
     if Path("/dev/full").exists():
         full = f"{line} --journal '' --save /dev/full"
-        cli(full, status=1, told="No space left")
+        cli(full, status=1, err="No space left")
 
 
 def test_a_lack_of_threads_is_told(
@@ -383,7 +383,7 @@ def test_a_lack_of_threads_is_told(
     monkeypatch.setattr(
         module._group, "main", lambda *_, **__: threading.Thread().start()
     )
-    cli("doctor", status=1, told="can't start new thread: end other programs")
+    cli("doctor", status=1, err="can't start new thread: end other programs")
 
 
 def test_advice_on_threads_is_given_for_a_lack_of_threads_alone(

@@ -164,23 +164,23 @@ def test_what_is_taken_from_the_cache_is_told_to_nobody(
     model = Path(*cli.words("MODEL"))
     monkeypatch.setenv("LLAMAHERD_CACHE_DIR", str(model.parent))
     run = f"{RUN} -o out.csv".replace("MODEL", model.name)
-    told = cli(run, told="the answer ended at --max-tokens")
-    assert len(told.err.splitlines()) == 1  # stderr is no terminal here
+    printed = cli(run, err="the answer ended at --max-tokens")
+    assert len(printed.err.splitlines()) == 1  # stderr is no terminal here
 
 
 def test_rows_that_fail_are_in_the_status(cli: Commands) -> None:
     Path("in.csv").write_bytes(b"text\ngood\n" + b"long " * 300 + b"\n" + b'" "\n')
     reasons = "2 of 3 rows failed; their column 'error' gives the reasons"
-    assert cli(RUN, "-o", "out.jsonl", status=3, told=reasons).out == ""
+    assert cli(RUN, "-o", "out.jsonl", status=3, err=reasons).out == ""
     reasons = "; their column 'llm_error' gives the reasons"
-    cli(f"{RUN} -o prefixed.jsonl --prefix llm_", status=3, told=reasons)
+    cli(f"{RUN} -o prefixed.jsonl --prefix llm_", status=3, err=reasons)
     assert [bool(row["error"]) for row in json_lines("out.jsonl")] == [False, True, True]
 
 
 def test_a_damaged_line_refuses_the_file_before_a_model_is_loaded(cli: Commands) -> None:
     Path("in.csv").write_text('id,text\n1,one\n2,"two\n3,three\n', encoding="utf-8")
-    told = "in.csv, line 3: in the row that begins here, a"
-    cli("run in.csv -m no.gguf -o out.csv", status=2, told=told)
+    message = "in.csv, line 3: in the row that begins here, a"
+    cli("run in.csv -m no.gguf -o out.csv", status=2, err=message)
 
 
 def test_flags_write_the_file_that_does_the_same(
@@ -205,8 +205,8 @@ def test_flags_write_the_file_that_does_the_same(
     assert Path("here.csv").read_bytes() == first
     Path("in.csv").write_text("text\na\n", encoding="utf-8")
     Path("labels.txt").write_text("yes\nno\n", encoding="utf-8")
-    told = "describes another run"  # the input is different
-    cli(f"{run} --save ../run.toml", status=2, told=told)
+    message = "describes another run"  # the input is different
+    cli(f"{run} --save ../run.toml", status=2, err=message)
 
 
 def test_shards_and_merge(cli: Commands) -> None:
@@ -219,7 +219,7 @@ def test_shards_and_merge(cli: Commands) -> None:
     cli(f"{merge} 3.journal --out merged.parquet")
     assert Path("merged.parquet").read_bytes() == Path("out.parquet").read_bytes()
     missing = "missing shards (1 of 3): 3"
-    cli(f"{merge} --out no.parquet", status=2, told=missing)
+    cli(f"{merge} --out no.parquet", status=2, err=missing)
     assert not Path("no.parquet").exists()
     Path("in.csv").rename("moved.csv")
     cli(f"{merge} 3.journal -o again.parquet", status=2)
@@ -245,7 +245,7 @@ def test_a_table_without_a_header(
     assert header[: len(columns)] == columns
     assert [row[: len(columns)] for row in rows] == list(csv.reader(content.split()))
     Path("in.jsonl").write_text('{"text": "a"}\n')
-    cli(f"run in.jsonl {more} --overwrite", status=2, told="--no-header")
+    cli(f"run in.jsonl {more} --overwrite", status=2, err="--no-header")
 
 
 def test_embed(cli: Commands) -> None:
@@ -273,23 +273,23 @@ def test_flags_say_how_the_chat_is_rendered(cli: Commands) -> None:
 @pytest.mark.parametrize("setting", ["n_ctx=-3", "n_seq_max='a'"])
 def test_a_wrong_key_of_the_context_is_status_2(setting: str, cli: Commands) -> None:
     table(1)
-    told = cli("run in.csv -m MODEL --set", f"context.{setting}", status=2).err
+    stderr = cli("run in.csv -m MODEL --set", f"context.{setting}", status=2).err
     name = setting.partition("=")[0]
-    assert told.startswith(f"llamaherd: --set context.{name} must")
+    assert stderr.startswith(f"llamaherd: --set context.{name} must")
 
 
 def test_what_fails_while_at_it_is_status_1(
     cli: Commands, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     table(2)
-    error = cli("run in.csv -m no.gguf", status=1, told="no.gguf").err
+    error = cli("run in.csv -m no.gguf", status=1, err="no.gguf").err
     assert error.startswith("llamaherd: ")
 
     def changed(_: object) -> None:
         raise ValueError("the input in.csv was changed while it was read")
 
     monkeypatch.setattr("llamaherd.tables.inputs.Input.check_unchanged", changed)
-    cli(f"{RUN} -o out.csv", status=1, told="was changed while")
+    cli(f"{RUN} -o out.csv", status=1, err="was changed while")
     assert not Path("out.csv").exists()
 
 
@@ -298,7 +298,7 @@ def test_a_journal_on_a_network_drive(
 ) -> None:
     table(2)
     monkeypatch.setattr(journal_file, "network_type", lambda _: "nfs4")
-    cli(f"{RUN} -o out.csv", status=2, told="network drive (nfs4)")
+    cli(f"{RUN} -o out.csv", status=2, err="network drive (nfs4)")
     cli(f"{RUN} -o out.csv --journal ''")
 
 
@@ -327,23 +327,23 @@ def stepping(cli: Commands) -> Commands:
 
 
 def test_a_table_in_steps_and_again(stepping: Commands) -> None:
-    told = "llama.gguf labelled 50 texts (62.5%), drawn at random"
-    stepping(f"{STEPS} ENCODER --unsure 0.2", told=told)
+    summary = "llama.gguf labelled 50 texts (62.5%), drawn at random"
+    stepping(f"{STEPS} ENCODER --unsure 0.2", err=summary)
     rows = out_rows()
     steps = [row["step"] for row in rows]
-    assert [steps.count(each) for each in ("model", "head", "unsure")] == [50, 24, 6]
+    assert [steps.count(step) for step in ("model", "head", "unsure")] == [50, 24, 6]
     assert list(rows[0])[-2:] == ["step", "error"]
     path, encoder = stepping.words("MODEL ENCODER")
     with lh.Model(path) as model, lh.Context(model) as context:
         texts = {"text": [row["text"] for row in rows]}
         book = lh.read_codebook("topics.yaml")
         how = {"until": 50, "embeddings": encoder, "unsure": 0.2}
-        same = lh.annotate(texts, "text", book, context, **how)
-    assert same.frame["step"] == steps
-    assert same.labels == [row["label"] for row in rows]
+        expected = lh.annotate(texts, "text", book, context, **how)
+    assert expected.frame["step"] == steps
+    assert expected.labels == [row["label"] for row in rows]
     before = Path("out.csv").read_bytes()
     n = n_stored()
-    stepping(f"{STEPS} ENCODER --unsure 0.2", told="from the journal")
+    stepping(f"{STEPS} ENCODER --unsure 0.2", err="from the journal")
     assert Path("out.csv").read_bytes() == before
     assert n_stored() == n
 
@@ -363,7 +363,7 @@ def test_a_run_file_finds_models_beside_it(stepping: Commands) -> None:
 
 
 @pytest.mark.parametrize(
-    ("line", "status", "told"),
+    ("line", "status", "error"),
     [
         (f"{ANNOTATE} --until 50", 2, "--embedding-model must be a model for embeddings"),
         (f"{STEPS} no.gguf --shard 1/2", 2, "--until selects texts from all rows"),
@@ -375,5 +375,5 @@ def test_a_run_file_finds_models_beside_it(stepping: Commands) -> None:
         (f"{STEPS} no.gguf", 1, "--embedding-model names no file"),
     ],
 )
-def test_what_does_not_go(stepping: Commands, line: str, status: int, told: str) -> None:
-    stepping(line, status=status, told=told)
+def test_what_does_not_go(stepping: Commands, line: str, status: int, error: str) -> None:
+    stepping(line, status=status, err=error)

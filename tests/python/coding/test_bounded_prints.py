@@ -186,11 +186,11 @@ APART = {
 @pytest.mark.filterwarnings("ignore::UserWarning")
 @pytest.mark.parametrize("name", PRINTED)
 def test_a_print_has_few_lines(name: str) -> None:
-    made = PRINTED[name]()
-    for text in (str(made), repr(made)):
+    result = PRINTED[name]()
+    for text in (str(result), repr(result)):
         assert len(text.splitlines()) <= MOST_LINES
         assert len(text) <= MOST_CHARACTERS
-    assert re.search(r"\d more|\d pairs of coders", str(made))
+    assert re.search(r"\d more|\d pairs of coders", str(result))
 
 
 def test_every_class_with_a_print_is_tried() -> None:
@@ -200,7 +200,7 @@ def test_every_class_with_a_print_is_tried() -> None:
         for file in coding.rglob("*.py")
         for node in ast.walk(ast.parse(file.read_text(encoding="utf-8")))
         if isinstance(node, ast.ClassDef)
-        and {"__str__", "__repr__"} & {getattr(each, "name", "") for each in node.body}
+        and {"__str__", "__repr__"} & {getattr(part, "name", "") for part in node.body}
     }
     assert printing <= {*PRINTED, *APART}
     assert printing >= {*APART}

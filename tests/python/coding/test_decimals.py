@@ -28,7 +28,7 @@ OTHERS = {
 
 
 @pytest.mark.parametrize(
-    ("value", "digits", "shown"),
+    ("value", "digits", "text"),
     [
         (499 / 500, 2, "0.998"),
         (1 / 500, 2, "0.002"),
@@ -49,8 +49,8 @@ OTHERS = {
         (math.nan, 2, "nan"),
     ],
 )
-def test_a_share_is_0_or_1_only_if_it_is(value: float, digits: int, shown: str) -> None:
-    assert decimals(value, digits) == shown
+def test_a_share_is_0_or_1_only_if_it_is(value: float, digits: int, text: str) -> None:
+    assert decimals(value, digits) == text
 
 
 def test_shares_in_percent_and_intervals_follow_the_rule() -> None:
@@ -70,13 +70,13 @@ def test_shares_in_percent_and_intervals_follow_the_rule() -> None:
 @given(st.floats(-1e3, 1e3), st.integers(0, 4))
 def test_no_number_is_shown_as_minus_0(value: float, digits: int) -> None:
     for number in (value, value * 1e-9, value * 1e-15):
-        for shown in (
+        for text in (
             rounded(number, digits),
             rounded(number, digits, sign="+"),
             decimals(number, digits),
             percents(number, digits),
         ):
-            assert not re.fullmatch(r"-0[.]?0*%?", shown)
+            assert not re.fullmatch(r"-0[.]?0*%?", text)
 
 
 @given(st.integers(1, 10**6), st.integers(1, 10**6), st.integers(0, 4))
@@ -96,15 +96,15 @@ def test_pages_show_499_of_500_as_such() -> None:
     lines = str(lh.validate(labels, codes)).splitlines()
     row = next(line for line in lines if line.startswith("accuracy"))
     assert "0.998 [0.99, 0.9999]" in row
-    told = prose.format_measure({"value": 499 / 500, "low": 0.9889, "high": 0.9996})
-    assert told == "0.998 (0.99 to 0.9996)"
+    text = prose.format_measure({"value": 499 / 500, "low": 0.9889, "high": 0.9996})
+    assert text == "0.998 (0.99 to 0.9996)"
     assert page.share_text(1999 / 2000) == "99.95%"
     assert sentences.number(1 / 5000, 3) == "0.0002"
 
 
 def test_all_shares_are_formatted_by_one_module() -> None:
     """Only `OTHERS`, which are no shares, have a fixed number of decimals."""
-    found = set()
+    fixed = set()
     for folder in ("coding", "optimize", "_r"):
         for path in sorted((PACKAGE / folder).rglob("*.py")):
             for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
@@ -112,8 +112,8 @@ def test_all_shares_are_formatted_by_one_module() -> None:
                     continue
                 spec = ast.unparse(node.format_spec)
                 if re.search(r"[.]\d%|[.][1-9]f", spec):
-                    found.add(f"{path.stem}: {ast.unparse(node.value)}")
-    assert found == OTHERS
+                    fixed.add(f"{path.stem}: {ast.unparse(node.value)}")
+    assert fixed == OTHERS
 
 
 @given(st.floats(1e-7, 1e-4), st.integers(1, 4))

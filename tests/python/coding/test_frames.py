@@ -37,14 +37,14 @@ def test_reads(frame: Any) -> None:
 def test_adds_and_leaves_all_else(frame: Any) -> None:
     labels = frames.Categories(values=["u", None, "v"], names=("v", "u"))
     new = {"label": labels, "p": np.array([0.25, np.nan, 1.0]), "error": [None] * 3}
-    made = frames.with_columns(frame, new)
-    assert type(made) is type(frame)
+    wider = frames.with_columns(frame, new)
+    assert type(wider) is type(frame)
     assert frames.names(frame) == ["id", "text", "x"]
-    assert frames.names(made) == ["id", "text", "x", "label", "p", "error"]
-    assert frames.column(made, "id", "id") == [7, 7, 9]
-    assert frames.column(made, "label", "label") == ["u", None, "v"]
-    assert frames.column(made, "p", "p") == [0.25, None, 1.0]
-    assert frames.column(made, "error", "error") == [None] * 3
+    assert frames.names(wider) == ["id", "text", "x", "label", "p", "error"]
+    assert frames.column(wider, "id", "id") == [7, 7, 9]
+    assert frames.column(wider, "label", "label") == ["u", None, "v"]
+    assert frames.column(wider, "p", "p") == [0.25, None, 1.0]
+    assert frames.column(wider, "error", "error") == [None] * 3
 
 
 def test_a_record_batch_is_a_table() -> None:
@@ -53,20 +53,20 @@ def test_a_record_batch_is_a_table() -> None:
     assert frames.names(batch) == ["id", "text", "x"]
     assert frames.column(batch, "x", "x") == [0.5, None, 2.0]
     assert frames.with_rows(batch, [2, 0])["id"].to_pylist() == [9, 7]
-    made = frames.with_columns(batch, {"y": [1.0, 2.0, 3.0]})
-    assert isinstance(made, pa.Table)
-    assert made.column_names == ["id", "text", "x", "y"]
-    assert made["y"].to_pylist() == [1.0, 2.0, 3.0]
+    wider = frames.with_columns(batch, {"y": [1.0, 2.0, 3.0]})
+    assert isinstance(wider, pa.Table)
+    assert wider.column_names == ["id", "text", "x", "y"]
+    assert wider["y"].to_pylist() == [1.0, 2.0, 3.0]
 
 
 def test_keeps_an_index_and_the_order_of_labels() -> None:
     labels = frames.Categories(values=["u", None, "v"], names=("v", "u"), ordered=True)
-    made = frames.with_columns(_KINDS["pandas"](), {"label": labels})
-    assert list(made.index) == [5, 5, 1]
-    assert list(made["label"].cat.categories) == ["v", "u"]
-    assert made["label"].cat.ordered
-    made = frames.with_columns(_KINDS["polars"](), {"label": labels})
-    assert made["label"].dtype == pl.Enum(["v", "u"])
+    wider = frames.with_columns(_KINDS["pandas"](), {"label": labels})
+    assert list(wider.index) == [5, 5, 1]
+    assert list(wider["label"].cat.categories) == ["v", "u"]
+    assert wider["label"].cat.ordered
+    wider = frames.with_columns(_KINDS["polars"](), {"label": labels})
+    assert wider["label"].dtype == pl.Enum(["v", "u"])
 
 
 @pytest.mark.parametrize("kind", ["pandas", "polars", "arrow", "dict"])
@@ -74,11 +74,11 @@ def test_no_rows(kind: str) -> None:
     empty = {"text": []}
     make = {"pandas": pd.DataFrame, "polars": pl.DataFrame, "arrow": pa.table}
     frame = make.get(kind, dict)(empty)
-    made = frames.with_columns(
+    wider = frames.with_columns(
         frame, {"label": frames.Categories(values=[], names=("a",)), "e": []}
     )
-    assert frames.names(made) == ["text", "label", "e"]
-    assert frames.n_rows(made) == 0
+    assert frames.names(wider) == ["text", "label", "e"]
+    assert frames.n_rows(wider) == 0
 
 
 def test_what_is_missing_in_pandas() -> None:

@@ -10,40 +10,40 @@ from llamaherd.coding.references import GUIDELINES, REFERENCES, Reference, read_
 
 
 def test_references_have_keys_and_addresses_of_their_own() -> None:
-    dois = [each.fields["doi"] for each in REFERENCES.values() if "doi" in each.fields]
+    dois = [work.fields["doi"] for work in REFERENCES.values() if "doi" in work.fields]
     assert len(set(dois)) == len(dois)
-    for key, each in REFERENCES.items():
-        assert each.bibtex.startswith(f"@{each.kind}{{{key},\n")
-        assert each.bibtex.count("{") == each.bibtex.count("}")
-        assert each.fields["year"] in each.short
+    for key, work in REFERENCES.items():
+        assert work.bibtex.startswith(f"@{work.kind}{{{key},\n")
+        assert work.bibtex.count("{") == work.bibtex.count("}")
+        assert work.fields["year"] in work.short
 
 
 def test_a_citation_in_words_means_one_work() -> None:
-    twice = Counter(each.short for each in REFERENCES.values())
+    twice = Counter(work.short for work in REFERENCES.values())
     assert [short for short, n in twice.items() if n > 1] == []
     both = [REFERENCES[key].short for key in ("zrnic2024", "zrnic2024active")]
     assert both == ["Zrnic and Cand\u00e8s 2024a", "Zrnic and Cand\u00e8s 2024b"]
 
 
 def test_citations_in_words_have_letters_not_bibtex() -> None:
-    for each in REFERENCES.values():
-        assert not set("{}\\") & set(each.short)
+    for work in REFERENCES.values():
+        assert not set("{}\\") & set(work.short)
     name = Reference("k", "misc", {"author": "Mu{\\~n}oz Bar{\\'o}n, A.", "year": "2025"})
     assert name.short == "Mu\u00f1oz Bar\u00f3n 2025"
 
 
 def test_authors_that_are_not_all_named_are_et_al() -> None:
-    found = Reference(
+    reference = Reference(
         "k", "misc", {"author": "Baltes, Sebastian and others", "year": "2025"}
     )
-    assert found.short == "Baltes et al. 2025"
-    assert "author = {Baltes, Sebastian and others}" in found.bibtex
+    assert reference.short == "Baltes et al. 2025"
+    assert "author = {Baltes, Sebastian and others}" in reference.bibtex
 
 
 def test_an_edited_volume_has_editors() -> None:
-    found = REFERENCES["baumgartner2019"].bibtex
-    assert "  editor = {Baumgartner, Frank R. and " in found
-    assert "author = " not in found
+    bibtex = REFERENCES["baumgartner2019"].bibtex
+    assert "  editor = {Baumgartner, Frank R. and " in bibtex
+    assert "author = " not in bibtex
 
 
 def test_addresses() -> None:
@@ -57,6 +57,6 @@ def test_every_entry_of_the_file_is_read_and_written_as_it_stands() -> None:
     assert text.count("@") == len(REFERENCES)
     keyword = "  keywords = {guideline},\n"
     assert text.count(keyword) == len(GUIDELINES) > 0
-    for each in REFERENCES.values():
-        assert each.bibtex in text.replace(keyword, "")
+    for work in REFERENCES.values():
+        assert work.bibtex in text.replace(keyword, "")
     assert read_bibtex("@misc{a,\n  year = {2020},\n}\n")["a"].fields == {"year": "2020"}

@@ -24,8 +24,8 @@ def test_printed_estimates_fit_with_long_labels() -> None:
     topic = "Statements that criticise the economic policy, part"
     labels = [f"{topic} {i % 3}" for i in range(90)]
     codes = [None if i > 59 else f"{topic} {i // 2 % 3}" for i in range(90)]
-    found = lh.estimate({"label": labels}, codes, prob="simple")
-    lines = str(found).splitlines()
+    estimates = lh.estimate({"label": labels}, codes, prob="simple")
+    lines = str(estimates).splitlines()
     rows = [line for line in lines if line.startswith("  Statements")]
     assert len({line[:38] for line in rows}) == 3
     assert max(map(len, rows)) <= 80
@@ -38,8 +38,8 @@ def test_sentences_about_long_labels_stay_short() -> None:
     codes = [topics[2] if i < 2 else topics[i % 2] for i in range(60)] + [None] * 140
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        found = lh.estimate({"label": labels}, codes, prob="simple")
+        estimates = lh.estimate({"label": labels}, codes, prob="simple")
     warned = "\n".join(str(warning.message) for warning in caught)
-    sentences = warned.splitlines() + str(found).splitlines()
+    sentences = warned.splitlines() + str(estimates).splitlines()
     assert any("definition" in sentence for sentence in sentences)
     assert max(map(len, sentences)) < 500

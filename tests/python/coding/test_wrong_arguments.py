@@ -25,7 +25,7 @@ PEOPLE = {"anna": ["a", "b"], "ben": ["a", "b"]}
 OTHERS = [None, 3, float("nan"), {"a": 1}, b"a", object(), DATA, BOOK]
 
 
-@pytest.mark.parametrize("value", OTHERS, ids=lambda each: type(each).__name__)
+@pytest.mark.parametrize("value", OTHERS, ids=lambda case: type(case).__name__)
 @pytest.mark.parametrize(
     ("argument", "call"),
     [
@@ -133,8 +133,8 @@ def test_a_list_of_labels_has_all_labels_of_the_data() -> None:
     with pytest.raises(lh.ArgumentError, match="names must have all labels: 'c' is mis"):
         lh.gold_sample(several, 2, names=["a", "b"], several=True)
     # People may give a label that the model cannot give.
-    found = lh.validate(["a", "b"], ["a", "c"], labels=["a", "b"])
-    assert any("cannot give: c." in warning for warning in found.warnings)
+    validation = lh.validate(["a", "b"], ["a", "c"], labels=["a", "b"])
+    assert any("cannot give: c." in warning for warning in validation.warnings)
 
 
 @pytest.mark.parametrize("large", [1e51, -1e300, 10**400])

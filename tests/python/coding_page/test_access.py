@@ -33,12 +33,12 @@ def test_pages_have_no_data_and_strict_headers(served: Callable[..., Any]) -> No
         for path in PAGES:
             with socket.create_connection(
                 ("127.0.0.1", int(at.url.split(":")[-1]))
-            ) as own:
+            ) as connection:
                 head = (
                     f"GET {path} HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n"
                 )
-                own.sendall(head.encode())
-                answer = own.makefile("rb").read().decode().lower()
+                connection.sendall(head.encode())
+                answer = connection.makefile("rb").read().decode().lower()
             assert answer.startswith("http/1.1 200"), path
             assert (
                 "content-security-policy: default-src 'none'; script-src 'self'" in answer
@@ -64,8 +64,10 @@ def test_keys_are_needed_if_said_and_belong_to_one_coder(
                 {"Authorization": "Bearer \xe9"},
                 {"Authorization": at.key("anna")},
             ):
-                status, got = at.ask(method, path, body_of(method), **headers)
-                assert (status, got["error"]["code"]) == (401, "invalid_api_key"), headers
+                status, response = at.ask(method, path, body_of(method), **headers)
+                assert (status, response["error"]["code"]) == (401, "invalid_api_key"), (
+                    headers
+                )
         bearer = {"Authorization": f"Bearer {at.key('anna')}", "X_Coder": "ben"}
         assert at.ask("POST", "/api/code", CODE, **bearer)[0] == 200
         assert at.desk.values("anna")[0] == "War"
@@ -83,15 +85,15 @@ def test_coders_cannot_see_agreement_nor_others(served: Callable[..., Any]) -> N
                 assert status == 401
         at.code("anna", 0, "War", note="secret")
         position = at.desk.texts_of("ben").index(0)
-        status, got = at.ask("GET", f"/api/text?position={position}", X_Coder="ben")
+        status, response = at.ask("GET", f"/api/text?position={position}", X_Coder="ben")
         assert status == 200
-        assert got["text"]["value"] is None
-        assert "secret" not in str(got)
-        assert "War" not in str(got)
-        status, got = at.ask(
+        assert response["text"]["value"] is None
+        assert "secret" not in str(response)
+        assert "War" not in str(response)
+        status, response = at.ask(
             "GET", "/api/overview", Authorization=f"Bearer {at.owner_key}"
         )
-        assert (status, got["coders"][0]["n_coded"]) == (200, 1)
+        assert (status, response["coders"][0]["n_coded"]) == (200, 1)
 
 
 def test_the_model_is_not_shown(served: Callable[..., Any]) -> None:
@@ -122,8 +124,8 @@ def test_other_sites_can_store_nothing(
     served: Callable[..., Any], headers: dict[str, str], status: int
 ) -> None:
     with served() as at:
-        given = {"X_Coder": "anna", **headers}
-        assert at.ask("POST", "/api/code", CODE, **given)[0] == status
+        sent = {"X_Coder": "anna", **headers}
+        assert at.ask("POST", "/api/code", CODE, **sent)[0] == status
         assert at.desk.values("anna")[0] is None
 
 
@@ -144,8 +146,8 @@ def test_bad_bodies_get_an_error(
     served: Callable[..., Any], body: Any, status: int
 ) -> None:
     with served() as at:
-        got, answer = at.ask("POST", "/api/code", body, X_Coder="anna")
-        assert got == status
+        returned, answer = at.ask("POST", "/api/code", body, X_Coder="anna")
+        assert returned == status
         assert answer["error"]["message"]
         assert at.ask("GET", "/api/text?position=x", X_Coder="anna")[0] == 400
         assert at.ask("GET", "/api/text?position=99", X_Coder="anna")[1]["text"] is None
@@ -171,11 +173,11 @@ def test_odd_values_are_refused_by_name_in_our_words(
             for name in ("i", "value", "note", "seconds", "seen"):
                 for odd in ODD:
                     body = {"i": 0, "value": "War", name: odd}
-                    status, got = at.ask("POST", path, body, X_Coder="anna")
+                    status, response = at.ask("POST", path, body, X_Coder="anna")
                     if status == 200:
                         continue
-                    assert status in (400, 409), (path, name, odd, got)
-                    error = got["error"]
+                    assert status in (400, 409), (path, name, odd, response)
+                    error = response["error"]
                     assert error["param"] in (name, None), (path, name, odd, error)
                     assert not FOREIGN.search(error["message"]), error
         for query, param in (
@@ -183,16 +185,16 @@ def test_odd_values_are_refused_by_name_in_our_words(
             ("export?field=-1", "field"),
         ):
             key = {"Authorization": f"Bearer {at.owner_key}"} if "export" in query else {}
-            got = at.ask("GET", f"/api/{query}", **({"X_Coder": "anna"} | key))[1]
-            assert got["error"]["param"] == param
-            assert '"-1"' in got["error"]["message"]
+            response = at.ask("GET", f"/api/{query}", **({"X_Coder": "anna"} | key))[1]
+            assert response["error"]["param"] == param
+            assert '"-1"' in response["error"]["message"]
 
 
 def test_a_code_that_cannot_be_stored_is_reported(served: Callable[..., Any]) -> None:
     with served() as at:
         at.desk.close()
-        status, got = at.ask("POST", "/api/code", CODE, X_Coder="anna")
-        assert (status, got["error"]["code"]) == (503, "not_saved")
+        status, response = at.ask("POST", "/api/code", CODE, X_Coder="anna")
+        assert (status, response["error"]["code"]) == (503, "not_saved")
 
 
 def test_other_machines_need_a_key(served: Callable[..., Any]) -> None:
@@ -219,8 +221,8 @@ def test_a_text_that_is_no_tie_any_more_is_not_shown(served: Callable[..., Any])
             at.code("ben", i, "Money")
         at.code("cleo", 1, "War")
         at.code("ben", 1, "War")
-        status, got = at.ask("POST", "/api/undo", {}, X_Coder="cleo")
-        assert (status, got["text"]["i"], got["text"]["position"]) == (200, 2, 0)
+        status, body = at.ask("POST", "/api/undo", {}, X_Coder="cleo")
+        assert (status, body["text"]["i"], body["text"]["position"]) == (200, 2, 0)
         at.code("ben", 2, "War")
-        status, got = at.ask("GET", "/api/text?position=0", X_Coder="cleo")
-        assert (status, got["text"], got["progress"]["n_texts"]) == (200, None, 0)
+        status, body = at.ask("GET", "/api/text?position=0", X_Coder="cleo")
+        assert (status, body["text"], body["progress"]["n_texts"]) == (200, None, 0)

@@ -64,8 +64,8 @@ def test_a_stale_tab_replaces_and_undoes_nothing(
     with served() as at:
         link = at.page.links["anna"]
         status = "the server responded with a status of 409 (Conflict)"
-        told = [f"Failed to load resource: {status}"]
-        with visited(browser, link, told) as one, visited(browser, link, told) as two:
+        errors = [f"Failed to load resource: {status}"]
+        with visited(browser, link, errors) as one, visited(browser, link, errors) as two:
             seen(one, "0 of 6 coded")
             seen(two, "0 of 6 coded")
             one.keyboard.press("2")
@@ -98,7 +98,7 @@ def test_passages_are_lost_only_on_demand_and_messages_are_of_the_text(
         page.keyboard.press("ArrowRight")
         page.keyboard.press("1")
         for key in ("f", "u"):
-            with page.expect_event("dialog", predicate=lambda asked: not asked.dismiss()):
+            with page.expect_event("dialog", predicate=lambda event: not event.dismiss()):
                 page.keyboard.press(key)
             assert page.locator("#spans li").count() == 1
         page.keyboard.press("Enter")
@@ -111,7 +111,7 @@ def test_passages_are_lost_only_on_demand_and_messages_are_of_the_text(
         seen(page, texts[2])
         assert message.inner_text() == ""
         page.locator("#note").fill("mine")
-        with page.expect_event("dialog", predicate=lambda asked: not asked.accept()):
+        with page.expect_event("dialog", predicate=lambda event: not event.accept()):
             page.get_by_role("button", name="Back").click()
         seen(page, texts[1])
         assert page.locator("#note").input_value() == ""
@@ -170,8 +170,8 @@ def test_several_labels_and_numbers(
         page.keyboard.press("Enter")
         seen(page, "2 of 6 coded")
         order = at.desk.texts_of("anna")
-        found = at.desk.values("anna")
-        assert [found[order[0]], found[order[1]]] == [["a", "c"], []]
+        codes = at.desk.values("anna")
+        assert [codes[order[0]], codes[order[1]]] == [["a", "c"], []]
     numbers = lh.Codebook("How angry?", lh.number_scale(0, 100, names=["calm", "wild"]))
     (tmp_path / "codes.sqlite").unlink()
     with (
@@ -245,9 +245,9 @@ def test_hostile_texts_are_shown_as_they_are(
         seen(page, "1 of 1 coded")
         owner.reload()
         owner.get_by_text("<u>anna</u>").first.wait_for()
-        for each in (page, owner):
-            assert each.locator("img, body script, b, i, u").count() == 0
-            assert each.title().startswith("Coding")
+        for tab in (page, owner):
+            assert tab.locator("img, body script, b, i, u").count() == 0
+            assert tab.title().startswith("Coding")
 
 
 @pytest.mark.more(
@@ -282,14 +282,14 @@ def test_hostile_labels_are_shown_and_stored_as_they_are(
                 page.keyboard.press("Enter")
         page.get_by_role("heading", name="All texts are coded").wait_for()
         order = at.desk.texts_of("anna")
-        found = [at.desk.values("anna")[i] for i in order]
-        codes = [each if kind == "label" else each[names[0]] for each in found]
+        stored = [at.desk.values("anna")[i] for i in order]
+        codes = [code if kind == "label" else code[names[0]] for code in stored]
         assert codes == names
         owner.reload()
         owner.get_by_text("4 of 4", exact=True).wait_for()
-        for each in (page, owner):
-            assert each.locator("img").count() == 0
-            assert each.evaluate("document.documentElement.scrollWidth") == 375
+        for tab in (page, owner):
+            assert tab.locator("img").count() == 0
+            assert tab.evaluate("document.documentElement.scrollWidth") == 375
 
 
 def test_a_code_that_was_not_saved_is_not_lost(
@@ -335,7 +335,7 @@ def test_a_screen_reader_says_each_action_and_the_next_text(
     """Orca says nothing when the content of the focused text changes, or repeats."""
     with served(coders="anna") as at, visited(browser, at.url) as page:
         texts = [at.desk.sheet.texts[i] for i in at.desk.texts_of("anna")]
-        said = page.get_by_role("status")
+        status = page.get_by_role("status")
         expected = f"Text 1 of 6. {texts[0]}"
         for key, start in (
             ("2", "Saved: Money. Text 2 of 6."),
@@ -345,11 +345,11 @@ def test_a_screen_reader_says_each_action_and_the_next_text(
             ("b", "Text 2 of 6. Your code: Money."),
             ("u", "Undone. Text 3 of 6."),
         ):
-            said.get_by_text(expected, exact=True).wait_for(state="attached")
+            status.get_by_text(expected, exact=True).wait_for(state="attached")
             page.keyboard.press(key)
             place = int(start.partition("Text ")[2][0])
             expected = f"{start} {texts[place - 1]}"
-        said.get_by_text(expected, exact=True).wait_for(state="attached")
+        status.get_by_text(expected, exact=True).wait_for(state="attached")
 
 
 def test_a_screen_reader_says_equal_messages_again(

@@ -39,7 +39,7 @@ def test_orders_differ_by_coder_and_seed_and_are_the_same_each_time(
             orders.append([tuple(desk.texts_of(coder)) for coder in ("anna", "ben")])
     assert orders[0] == orders[1]
     assert len({*orders[0], *orders[2]}) == 4
-    assert all(sorted(order) == list(range(6)) for each in orders for order in each)
+    assert all(sorted(order) == list(range(6)) for pair in orders for order in pair)
 
 
 def test_skipped_texts_come_last(tmp_path: Path) -> None:
@@ -253,7 +253,7 @@ def test_a_crafted_file_of_codes_is_refused_and_left_as_it_is(
     with pytest.raises(ArgumentError, match=message):
         Desk(sheet_of(), path)
     assert path.read_bytes() == before
-    assert [each.name for each in tmp_path.iterdir()] == ["codes"]
+    assert [file.name for file in tmp_path.iterdir()] == ["codes"]
 
 
 @pytest.mark.skipif(os.name != "posix", reason="modes of POSIX")
@@ -264,7 +264,7 @@ def test_only_the_owner_can_read_the_file_of_codes(tmp_path: Path) -> None:
         for _ in range(2):
             with closing(Desk(sheet_of(), path)) as desk:
                 desk.code("anna", 0, "War")
-                assert [each.stat().st_mode & 0o77 for each in tmp_path.iterdir()] == [0]
+                assert [file.stat().st_mode & 0o77 for file in tmp_path.iterdir()] == [0]
             path.chmod(0o644)  # a copy
     finally:
         os.umask(umask)
@@ -334,20 +334,20 @@ def test_agreement_of_labels_is_that_of_the_library(tmp_path: Path) -> None:
         assert set(figures(desk).values()) == {None}
         codes = {"a": "SSMMW", "b": "SSMWW", "c": "SM"}
         names = {name[0]: name for name in TOPICS.names}
-        for coder, own in codes.items():
-            for i, letter in enumerate(own):
+        for coder, letters in codes.items():
+            for i, letter in enumerate(letters):
                 desk.code(coder, i, names[letter])
         columns = [desk.values(coder) for coder in codes]
-        found = figures(desk)
+        measures = figures(desk)
         part = "all coders"
-        assert found[part, "percent agreement"] == float(lh.percent_agreement(columns))
+        assert measures[part, "percent agreement"] == float(lh.percent_agreement(columns))
         alpha = lh.krippendorff_alpha(columns, levels=TOPICS.names)
-        assert found[part, "Krippendorff's alpha"] == float(alpha)
+        assert measures[part, "Krippendorff's alpha"] == float(alpha)
         kappa = lh.cohen_kappa(*columns[:2], levels=TOPICS.names)
-        assert found["a and b", "Cohen's kappa"] == float(kappa)
-        shown = overview(desk)["disagreements"]
-        assert shown["n"] == 2
-        assert shown["rows"][0]["codes"] == {"a": "Sports", "b": "Sports", "c": "Money"}
+        assert measures["a and b", "Cohen's kappa"] == float(kappa)
+        summary = overview(desk)["disagreements"]
+        assert summary["n"] == 2
+        assert summary["rows"][0]["codes"] == {"a": "Sports", "b": "Sports", "c": "Money"}
 
 
 def test_labels_and_texts_that_differ_only_in_case_are_compared(tmp_path: Path) -> None:
@@ -364,22 +364,22 @@ def test_agreement_of_other_types(tmp_path: Path) -> None:
     scale = lh.Codebook("?", lh.number_scale(0, 10))
     several = lh.Codebook("?", ["a", "b"], type="multiple")
     span = [{"start": 0, "end": 4, "label": "a"}]
-    given: list[tuple[lh.Codebook, Any]] = [
+    cases: list[tuple[lh.Codebook, Any]] = [
         (scale, [("1", "2"), ("9", "10")]),
         (several, [(["a"], ["a", "b"]), ([], [])]),
         (SPANS, [(span, span), ([], [])]),
     ]
-    found = {}
-    for book, codes in given:
+    measures = {}
+    for book, codes in cases:
         sheet = make_sheet({"text": TEXTS}, book, ("anna", "ben"), None)
         with closing(Desk(sheet, tmp_path / book.type)) as desk:
             for i, pair in enumerate(codes):
                 for coder, value in zip(("anna", "ben"), pair, strict=True):
                     desk.code(coder, i, value)
-            found[book.type] = figures(desk)
+            measures[book.type] = figures(desk)
     interval = lh.krippendorff_alpha([[1, 9], [2, 10]], scale="interval")
-    alpha = found["scale"]["all coders", "Krippendorff's alpha"]
+    alpha = measures["scale"]["all coders", "Krippendorff's alpha"]
     assert alpha == pytest.approx(float(interval))
-    assert found["multiple"]["all coders: a", "percent agreement"] == 1
-    assert found["multiple"]["all coders: b", "percent agreement"] == 0.5
-    assert found["spans"] == {("all coders", "unitizing alpha"): 1.0}
+    assert measures["multiple"]["all coders: a", "percent agreement"] == 1
+    assert measures["multiple"]["all coders: b", "percent agreement"] == 0.5
+    assert measures["spans"] == {("all coders", "unitizing alpha"): 1.0}

@@ -74,13 +74,13 @@ WHOLE = {
 NEEDED = {"topic": "War", "anger": 3, "names_person": False}
 
 
-def of(*more: Any, **given: Any) -> dict[str, Any]:
-    return {**NEEDED, **dict(more), **given}
+def of(*more: Any, **fields: Any) -> dict[str, Any]:
+    return {**NEEDED, **dict(more), **fields}
 
 
 def test_a_form_has_an_input_for_each_field() -> None:
-    form = {each.name: each for each in schema_fields(BOOK.schema)}
-    assert {name: each.kind for name, each in form.items()} == {
+    form = {field.name: field for field in schema_fields(BOOK.schema)}
+    assert {name: field.kind for name, field in form.items()} == {
         "topic": "choice",
         "anger": "choice",
         "names_person": "choice",
@@ -91,19 +91,19 @@ def test_a_form_has_an_input_for_each_field() -> None:
         "place": "object",
         "more": "json",
     }
-    assert [(each.name, each.kind) for each in form["place"].fields] == [
+    assert [(field.name, field.kind) for field in form["place"].fields] == [
         *(("town", "text"), ("size", "integer"), ("kind", "choice")),
     ]
     topic = form["topic"]
     assert (topic.title, topic.definition) == ("Topic of the text", "One topic.")
-    assert [(each.name, each.definition) for each in topic.levels] == [
+    assert [(field.name, field.definition) for field in topic.levels] == [
         ("Sports", "Matches."),
         ("Money", "Prices."),
         ("War", ""),
     ]
     assert topic.is_required
-    assert [each.value for each in form["anger"].levels] == [0, 1, 2, 3, 4]
-    assert [each.name for each in form["names_person"].levels] == ["yes", "no"]
+    assert [field.value for field in form["anger"].levels] == [0, 1, 2, 3, 4]
+    assert [field.name for field in form["names_person"].levels] == ["yes", "no"]
     assert form["names_person"].names == ("true", "false")
     year = form["year"]
     assert (year.low, year.high, year.is_nullable, year.is_required) == (
@@ -152,16 +152,16 @@ def test_schemas_of_other_kinds() -> None:
         },
     }
     form = schema_fields(json.dumps({"type": "object", "properties": every}))
-    assert [each.kind for each in form] == [
+    assert [field.kind for field in form] == [
         *("passages", "lines", "json", "choice", "json", "number", "integer"),
         *("object", "json", "json", "json", "json"),
     ]
-    assert [each.is_nullable for each in form] == [
+    assert [field.is_nullable for field in form] == [
         *(False, False, False, True, False, True, False),
         *(True, False, False, False, False),
     ]
     place = form[7].fields
-    assert [(each.name, each.kind, each.is_required) for each in place] == [
+    assert [(field.name, field.kind, field.is_required) for field in place] == [
         ("town", "text", True),
         ("kind", "choice", False),
     ]
@@ -204,9 +204,9 @@ def test_answers_are_stored_and_undone(tmp_path: Path) -> None:
         desk.code("anna", 0, NEEDED)
         desk.code("anna", 0, WHOLE)
     with closing(Desk(sheet_of("anna"), path)) as desk:
-        found = desk.values("anna")[0]
+        answer = desk.values("anna")[0]
         quote = {"quote": "Text", "start": 0, "end": 4}
-        assert found == {**WHOLE, "evidence": quote}
+        assert answer == {**WHOLE, "evidence": quote}
         desk.undo("anna")
         assert desk.values("anna")[0] == NEEDED
     # A codebook is refused if the stored answers do not follow its fields.
@@ -229,9 +229,9 @@ def test_ties_and_disagreements_are_of_compared_fields(tmp_path: Path) -> None:
         desk.code("anna", 2, of(anger=1))
         desk.code("ben", 2, of(topic="Money"))
         assert desk.texts_of("cleo") == [2]
-        found = overview(desk)["disagreements"]
-        assert found["n"] == 1
-        assert found["rows"][0]["codes"] == {
+        disagreements = overview(desk)["disagreements"]
+        assert disagreements["n"] == 1
+        assert disagreements["rows"][0]["codes"] == {
             "anna": "Topic of the text: War; anger: 1",
             "ben": "Topic of the text: Money; anger: 3",
         }
@@ -248,7 +248,7 @@ def test_agreement_of_each_field_is_that_of_the_library(tmp_path: Path) -> None:
             (row["part"], row["measure"]): row["value"]
             for row in overview(desk)["agreement"]
         }
-    columns = [list(each) for each in zip(*anger, strict=True)]
+    columns = [list(column) for column in zip(*anger, strict=True)]
     expected = lh.krippendorff_alpha(columns, scale="interval", levels=[0, 1, 2, 3, 4])
     assert rows["all coders, anger", "Krippendorff's alpha"] == pytest.approx(
         float(expected)
@@ -279,26 +279,26 @@ def test_each_field_is_a_file_of_read_gold(tmp_path: Path) -> None:
         for i in range(4):
             desk.code("anna", i, WHOLE if i else of(topic="Money", tags=[]), "a note")
             desk.code("ben", i, {**NEEDED, "year": 1990})
-        made = write_codes(desk, path)
-        found = results_of(desk, sample)
+        paths = write_codes(desk, path)
+        golds = results_of(desk, sample)
         desk.code("ben", 0, WHOLE)
         with pytest.raises(ArgumentError, match="already exists"):
             write_codes(desk, path)
         desk.undo("ben")
-    assert [each.name for each in made][:2] == ["coded.topic.csv", "coded.anger.csv"]
+    assert [file.name for file in paths][:2] == ["coded.topic.csv", "coded.anger.csv"]
     assert not path.exists()
     read = {}
-    for each in made:
-        read[each.name.split(".")[1]] = lh.read_gold(each)
-    assert list(read) == list(found) == list(SCHEMA["properties"])
-    for name, each in found.items():
-        given = dict(zip(each.coders, each.codes, strict=True))
-        own = {coder: codes for coder, codes in given.items() if any(codes)}
-        assert dict(zip(read[name].coders, read[name].codes, strict=True)) == own, name
+    for file in paths:
+        read[file.name.split(".")[1]] = lh.read_gold(file)
+    assert list(read) == list(golds) == list(SCHEMA["properties"])
+    for name, gold in golds.items():
+        by_coder = dict(zip(gold.coders, gold.codes, strict=True))
+        coded = {coder: codes for coder, codes in by_coder.items() if any(codes)}
+        assert dict(zip(read[name].coders, read[name].codes, strict=True)) == coded, name
     assert read["topic"].codes[0] == ["Money", "War", "War", "War"]
     assert read["topic"].labels == sample.labels
     assert read["anger"].labels == [None] * 4  # the sample was drawn by topics
-    assert found["year"].codes == [[None] * 4, ["1990"] * 4]
+    assert golds["year"].codes == [[None] * 4, ["1990"] * 4]
     assert read["tags"].several
     assert read["tags"].codes[0] == ["", "old", "old", "old"]
     assert read["evidence"].codes[0][1] == "Text"
@@ -313,9 +313,9 @@ def test_a_field_can_be_validated(tmp_path: Path) -> None:
             right = ["War", "Money"][TEXTS.index(text) % 2]
             desk.code("anna", i, of(topic="War" if i == 0 else right, anger=i % 5))
         golds = results_of(desk, sample)
-    found = lh.validate(frame, golds["topic"], label="topic")
+    validation = lh.validate(frame, golds["topic"], label="topic")
     n_right = 6 - (sample.labels[0] != "War")
-    assert found.accuracy.accuracy.value == pytest.approx(n_right / 6)
+    assert validation.accuracy.accuracy.value == pytest.approx(n_right / 6)
     numbers = lh.validate(frame, golds["anger"], label="anger")
     assert numbers.scale == "interval"
 
@@ -325,10 +325,10 @@ def test_data_frames_get_a_column_for_each_field_and_coder(tmp_path: Path) -> No
     sheet = make_sheet(frame, BOOK, ["anna", "ben"], None)
     with closing(Desk(sheet, tmp_path / "codes")) as desk:
         desk.code("ben", 1, WHOLE)
-        found = results_of(desk, frame)
-    assert list(found.columns)[:3] == ["text", "topic.anna", "topic.ben"]
-    assert found["names_person.ben"][1] == "false"
-    assert found["topic.anna"].isna().all()
+        table = results_of(desk, frame)
+    assert list(table.columns)[:3] == ["text", "topic.anna", "topic.ben"]
+    assert table["names_person.ben"][1] == "false"
+    assert table["topic.anna"].isna().all()
 
 
 def test_names_of_files_are_distinct(tmp_path: Path) -> None:
@@ -336,8 +336,8 @@ def test_names_of_files_are_distinct(tmp_path: Path) -> None:
     schema = {"type": "object", "properties": {name: {} for name in names}}
     book = lh.Codebook("?", schema=schema, type="fields")
     sheet = make_sheet({"text": TEXTS}, book, "anna", None)
-    found = [each.path(tmp_path / "coded.csv").name for each in exports(sheet.form)]
-    assert found == [
+    files = [export.path(tmp_path / "coded.csv").name for export in exports(sheet.form)]
+    assert files == [
         *("coded.a_b.csv", "coded.a_b_2.csv", "coded._3.csv", "coded.A_b_4.csv"),
         "coded.ü.csv",
     ]
@@ -383,7 +383,7 @@ def test_fields_by_keyboard_only(browser: Browser, served: Callable[..., Any]) -
         seen(page, "evidence: Text number")
         assert page.locator("[aria-current]").count() == 1
         check_accessible(page)
-        town, size = (page.get_by_role("textbox", name=each) for each in ("town", "size"))
+        town, size = (page.get_by_role("textbox", name=name) for name in ("town", "size"))
         size.focus()
         page.keyboard.type("0")
         page.keyboard.press("Enter")
@@ -452,8 +452,8 @@ def test_fields_by_mouse_come_back(browser: Browser, served: Callable[..., Any])
         page.get_by_role("radio", name="War").check()
         page.get_by_role("button", name="Save").click()
         page.get_by_role("group", name="Text 2 of 6").wait_for()
-        found = at.desk.values("anna")[at.desk.texts_of("anna")[0]]
-        assert found == {
+        answer = at.desk.values("anna")[at.desk.texts_of("anna")[0]]
+        assert answer == {
             "topic": "War",
             "anger": 2,
             "names_person": True,

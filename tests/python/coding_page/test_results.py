@@ -59,23 +59,23 @@ def coded(path: Path, data: Any, codes: dict[str, list[Any]], book: Any = TOPICS
 def test_a_sample_gets_the_codes(tmp_path: Path) -> None:
     sample = sample_of().with_codes({"anna": ["Sports"] * 5})
     codes = {"anna": ["War", None, "Money"], "ben": ["War"]}
-    found = coded(tmp_path / "codes", sample, codes)
-    assert found.coders == ["anna", "ben"]
-    assert found.codes[0] == ["War", "Sports", "Money", "Sports", "Sports"]
-    assert found.codes[1] == ["War", None, None, None, None]
-    assert found.gold == ["War", "Sports", "Money", "Sports", "Sports"]
+    gold = coded(tmp_path / "codes", sample, codes)
+    assert gold.coders == ["anna", "ben"]
+    assert gold.codes[0] == ["War", "Sports", "Money", "Sports", "Sports"]
+    assert gold.codes[1] == ["War", None, None, None, None]
+    assert gold.gold == ["War", "Sports", "Money", "Sports", "Sports"]
 
 
 def test_data_frames_get_columns(tmp_path: Path) -> None:
     frame = pd.DataFrame(FRAME)
-    found = coded(tmp_path / "codes", frame, {"anna": ["War", None, "Money"]})
-    assert list(found.columns) == ["text", "label", "anna"]
-    assert found["anna"][0] == "War"
-    assert found["anna"].isna().sum() == 6
+    table = coded(tmp_path / "codes", frame, {"anna": ["War", None, "Money"]})
+    assert list(table.columns) == ["text", "label", "anna"]
+    assert table["anna"][0] == "War"
+    assert table["anna"].isna().sum() == 6
     several = lh.Codebook("?", ["a", "b"], type="multiple")
     codes = {"anna": [["b", "a"], []]}
-    found = coded(tmp_path / "several", FRAME, codes, several)
-    assert found["anna"][:3] == ["a; b", "none", None]
+    table = coded(tmp_path / "several", FRAME, codes, several)
+    assert table["anna"][:3] == ["a; b", "none", None]
 
 
 @pytest.mark.filterwarnings("ignore:there is no code of ")
@@ -94,10 +94,10 @@ def test_exported_files_are_read_by_read_gold(tmp_path: Path) -> None:
         assert (caught.value.argument, caught.value.code) == ("path", "exists")
         write_codes(desk, path, overwrite=True)
         expected = results_of(desk, sample)
-    found = lh.read_gold(path)
-    assert found.coders == expected.coders == ["anna", "ben"]
-    assert found.codes == expected.codes
-    assert found.texts == sample.texts
+    gold = lh.read_gold(path)
+    assert gold.coders == expected.coders == ["anna", "ben"]
+    assert gold.codes == expected.codes
+    assert gold.texts == sample.texts
 
 
 def test_an_export_has_every_coder_of_the_store(tmp_path: Path) -> None:
@@ -141,10 +141,10 @@ def test_exported_passages_are_read_by_read_spans(tmp_path: Path) -> None:
         desk.code("ben", 0, [])
         desk.code("ben", 1, [{"start": 0, "end": 4, "label": "b"}])
         write_codes(desk, path)
-        found = results_of(desk, None)
+        spans = results_of(desk, None)
     read = lh.read_spans(path)
-    assert read.rows() == found.rows()
-    assert read.coders == found.coders
+    assert read.rows() == spans.rows()
+    assert read.coders == spans.coders
     assert read.rows()[0]["quote"] == "Ann"
     assert read.coders["ben"][text] == ()
     assert json.loads(path.read_text().split("\n")[0])["note"] == "sure"
@@ -177,15 +177,15 @@ def test_exported_passages_are_read_by_read_spans(tmp_path: Path) -> None:
     ],
 )
 def test_wrong_arguments_are_named(options: dict[str, Any], argument: str) -> None:
-    given = {"data": FRAME, "codebook": TOPICS, "coders": None, "tie_coder": None}
-    given |= options
+    arguments = {"data": FRAME, "codebook": TOPICS, "coders": None, "tie_coder": None}
+    arguments |= options
     with pytest.raises((ArgumentError, ArgumentTypeError)) as caught:
         make_sheet(
-            given.pop("data"),
-            given.pop("codebook"),
-            given.pop("coders"),
-            given.pop("tie_coder"),
-            **given,
+            arguments.pop("data"),
+            arguments.pop("codebook"),
+            arguments.pop("coders"),
+            arguments.pop("tie_coder"),
+            **arguments,
         )
     assert caught.value.argument == argument
 
@@ -232,12 +232,12 @@ def test_code_texts_returns_what_was_coded_until_it_ends(
         threading.Thread(target=_code_and_end, args=(link,)).start()
 
     monkeypatch.setattr("webbrowser.open", visit)
-    found = lh.code_texts(
+    table = lh.code_texts(
         FRAME, TOPICS, coders=["anna", "ben"], path=tmp_path / "codes", port=0
     )
     assert "/owner#" in links[0]
     assert f"Codes are stored in {tmp_path / 'codes'}." in capsys.readouterr().out
-    assert found["anna"].count("War") == 1
+    assert table["anna"].count("War") == 1
 
 
 def made_page(path: Path) -> tuple[Desk, CodingPage]:
@@ -400,8 +400,8 @@ def test_kill_9_loses_no_code(sheet: Path, command: Callable[..., Any]) -> None:
     book = str(sheet.with_name("topics.yaml"))
     export = ["--coders", "anna,ben", "--codebook", book, "--export", str(out)]
     assert main(["code", str(sheet), *export]) == 0
-    found = lh.read_gold(out)
-    assert all(code is not None for code in found.codes[0])
+    gold = lh.read_gold(out)
+    assert all(code is not None for code in gold.codes[0])
 
 
 def test_the_command_goes_on_with_the_same_links_and_ends_by_a_signal(

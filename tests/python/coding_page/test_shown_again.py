@@ -128,15 +128,15 @@ def test_every_stored_answer_is_shown_and_saved_again(
         order = at.desk.texts_of("anna")
         for k, i in enumerate(order[:N_ROUNDS]):
             at.desk.code("anna", i, round_of(k))
-        stored = [each and as_json(each) for each in at.desk.values("anna")]
+        stored = [answer and as_json(answer) for answer in at.desk.values("anna")]
         with visited(browser, at.url) as page:
             text_shown(page, N_ROUNDS, len(texts))
             for k in range(N_ROUNDS):
                 for position in range(N_ROUNDS - 1, k - 1, -1):
                     page.get_by_role("button", name="Back").click()
                     text_shown(page, position, len(texts))
-                    shown = page.locator("#text").inner_text()
-                    assert shown == texts[order[position]]
+                    text = page.locator("#text").inner_text()
+                    assert text == texts[order[position]]
                 page.get_by_label("Note").fill("again")
                 page.get_by_role("button", name="Save").click()
                 seen(page, "Saved")
@@ -145,8 +145,8 @@ def test_every_stored_answer_is_shown_and_saved_again(
                 assert as_json(at.desk.values("anna")[i]) == stored[i]
                 page.reload()
                 text_shown(page, N_ROUNDS, len(texts))
-        found = [each and as_json(each) for each in at.desk.values("anna")]
-        assert found == stored
+        saved = [answer and as_json(answer) for answer in at.desk.values("anna")]
+        assert saved == stored
 
 
 @pytest.mark.long(reason="starts Chromium, because only a browser can run a page")

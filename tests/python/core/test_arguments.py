@@ -184,10 +184,10 @@ def test_errors_of_clusters_and_samplers_travel_with_their_fields() -> None:
 
 def test_r_words_are_made_of_fields_and_not_of_messages() -> None:
     text = "address: x, or raise start_timeout_s"  # resembles a part of a message
-    told = _of_cluster(lh.ClusterError(text, code="unreachable", argument="address"))
-    assert str(told) == f"`cluster`: {text}"
-    told = _of_cluster(lh.ClusterError("x", code="not_ready", remedy=", or raise y"))
-    assert str(told) == "x"
+    in_r = _of_cluster(lh.ClusterError(text, code="unreachable", argument="address"))
+    assert str(in_r) == f"`cluster`: {text}"
+    in_r = _of_cluster(lh.ClusterError("x", code="not_ready", remedy=", or raise y"))
+    assert str(in_r) == "x"
     error = lh.ArgumentError(f"is {text!r}", argument="address", code="conflict")
     shutdown = 'reticulate::import("ray")$shutdown() first'
     assert str(_of_argument(error)) == f"cluster is {text!r}: {shutdown}"

@@ -45,14 +45,14 @@ def test_a_file_is_hashed_whole(tmp_path: Path) -> None:
 def test_hashing_ends_when_it_is_cancelled(tmp_path: Path) -> None:
     file = tmp_path / "file"
     file.write_bytes(bytes(4 << 20))
-    asked: list[bool] = []
+    checks: list[bool] = []
 
     def is_cancelled() -> bool:
-        asked.append(True)
-        return len(asked) == 2
+        checks.append(True)
+        return len(checks) == 2
 
     assert digest_of(file, is_cancelled) is None
-    assert len(asked) == 2
+    assert len(checks) == 2
 
 
 @pytest.mark.skipif(not hasattr(os, "O_DIRECTORY"), reason="Windows syncs no folders")

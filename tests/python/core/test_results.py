@@ -86,7 +86,7 @@ def test_parts_are_those_of_the_stripped_text(parts: list[str]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("value", "wanted"),
+    ("value", "expected"),
     [
         (None, None),
         (False, False),
@@ -100,9 +100,9 @@ def test_parts_are_those_of_the_stripped_text(parts: list[str]) -> None:
         ({}, lh.Thinking()),
     ],
 )
-def test_each_form_of_the_argument_becomes_one(value: object, wanted: object) -> None:
-    assert checked_thinking("thinking", value) == wanted
-    assert GenerateOptions(thinking=value, chat=True).thinking == wanted
+def test_each_form_of_the_argument_becomes_one(value: object, expected: object) -> None:
+    assert checked_thinking("thinking", value) == expected
+    assert GenerateOptions(thinking=value, chat=True).thinking == expected
 
 
 @pytest.mark.parametrize(

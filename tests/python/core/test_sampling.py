@@ -116,8 +116,8 @@ def test_values_are_brought_into_one_form() -> None:
 def test_choices_are_a_set_of_texts() -> None:
     params = SamplingParams(choices=["b", "a", "b"])
     assert params.choices == ("a", "b")
-    same = SamplingParams(choices={"a", "b"})
-    assert (params, hash(params)) == (same, hash(same))
+    from_set = SamplingParams(choices={"a", "b"})
+    assert (params, hash(params)) == (from_set, hash(from_set))
     assert SamplingParams(choices=params.choices).choices is params.choices
     copied = pickle.loads(pickle.dumps(params))
     assert copied == params

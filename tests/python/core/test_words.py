@@ -181,7 +181,7 @@ def test_a_job_has_the_words_of_its_start() -> None:
 
 
 @pytest.mark.parametrize(
-    ("n", "what", "wanted"),
+    ("n", "what", "expected"),
     [
         (1, "text", "1 text"),
         (0, "text", "0 texts"),
@@ -193,8 +193,8 @@ def test_a_job_has_the_words_of_its_start() -> None:
         (2, "day", "2 days"),
     ],
 )
-def test_nouns_follow_their_number(n: int, what: str, wanted: str) -> None:
-    assert count_of(n, what) == wanted
+def test_nouns_follow_their_number(n: int, what: str, expected: str) -> None:
+    assert count_of(n, what) == expected
 
 
 def test_verbs_follow_their_number() -> None:
@@ -202,7 +202,7 @@ def test_verbs_follow_their_number() -> None:
 
 
 @pytest.mark.parametrize(
-    ("n", "whole", "wanted"),
+    ("n", "whole", "expected"),
     [
         (0, 1, "0 of 1 text of it has"),
         (1, 20, "1 of 20 texts of it has"),
@@ -210,9 +210,9 @@ def test_verbs_follow_their_number() -> None:
         (1200, 3000, "1,200 of 3,000 texts of it have"),
     ],
 )
-def test_verbs_follow_the_number_of_a_part(n: int, whole: int, wanted: str) -> None:
-    assert part_of(n, whole, "text", of="of it") == wanted
-    assert part_of(n, whole, "text") == wanted.replace(" of it", "")
+def test_verbs_follow_the_number_of_a_part(n: int, whole: int, expected: str) -> None:
+    assert part_of(n, whole, "text", of="of it") == expected
+    assert part_of(n, whole, "text") == expected.replace(" of it", "")
 
 
 def test_a_confidence_level_is_not_rounded() -> None:
@@ -242,7 +242,7 @@ def test_no_text_asks_an_index_for_llamaherd() -> None:
     for folder in folders:
         files += [p for p in (ROOT / folder).rglob("*") if p.is_file()]
     kinds = {".py", ".R", ".Rd", ".Rmd", ".md", ".sh", ".cpp", ".hpp", ".toml"}
-    asked = re.compile(
+    pattern = re.compile(
         r"""pip3? install [^\n|`]*?(?<![\w/.+-])llamaherd(\[[\w,]+\])?"""
         r"""["'` .:)]*(?! ?@)(\s|$)"""
     )
@@ -251,17 +251,17 @@ def test_no_text_asks_an_index_for_llamaherd() -> None:
         for path in files
         if path.suffix in kinds
         for line in path.read_text(encoding="utf-8").splitlines()
-        if asked.search(line)
+        if pattern.search(line)
     ]
     assert places == []
 
 
 def test_it_is_read_from_disk_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """A server has it in each answer: reading takes as long as a short request."""
-    wanted = importlib.metadata.version("llamaherd")
-    assert lh.__version__ == wanted
+    version = importlib.metadata.version("llamaherd")
+    assert lh.__version__ == version
     monkeypatch.setattr(importlib.metadata, "version", None)
-    assert lh.__version__ == wanted
+    assert lh.__version__ == version
 
 
 @one_warning()

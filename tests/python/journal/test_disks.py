@@ -180,10 +180,10 @@ def test_the_first_failure_is_reported_while_the_call_runs(
     call = recorded(folder, REQUESTS)
     disk = Disk(call._journal.add)
     monkeypatch.setattr(call._journal, "add", disk.add)
-    told = []
+    messages = []
 
     def show(message: Warning, *_: object, **__: object) -> None:
-        told.append(str(message))
+        messages.append(str(message))
         disk.is_full = False  # the user frees space
         warned.set()
 
@@ -196,9 +196,9 @@ def test_the_first_failure_is_reported_while_the_call_runs(
         results = Job(HostedCall(FakeContext(engine), call)).results()
     assert is_early == [True]
     assert all(result.is_finished for result in results)
-    assert len(told) == 1
-    assert FULL in told[0]
-    assert "free space" in told[0]
+    assert len(messages) == 1
+    assert FULL in messages[0]
+    assert "free space" in messages[0]
     assert len(entries(folder)) == len(REQUESTS)  # nothing is lost
 
 
@@ -280,9 +280,9 @@ def test_whatever_call_to_the_disk_fails_nothing_is_lost(tmp_path: Path) -> None
     out = tmp_path / "disk.json"
     library = faults.build(tmp_path, "disk")
     faults.run(library, FOLDER / "disk.py", out, timeout_s=800)
-    told = json.loads(out.read_text(encoding="utf-8"))
-    assert len(told) == 6
-    for name, tries in told.items():
+    tallies = json.loads(out.read_text(encoding="utf-8"))
+    assert len(tallies) == 6
+    for name, tries in tallies.items():
         assert tries["problems"] == [], name
         assert tries["held"] == tries["tries"] > 20
 

@@ -117,9 +117,9 @@ ODD = (None, 7, -1, 2**62, 1.5, math.inf, 1e300, "text", b"bytes", b"")
 def test_values_that_no_result_has_are_damage(
     folder: Path, column: str, value: object
 ) -> None:
-    asked = request([1, 2])
-    object.__setattr__(asked, "logprobs", 1)
-    run(folder, [asked])
+    prompt = request([1, 2])
+    object.__setattr__(prompt, "logprobs", 1)
+    run(folder, [prompt])
     path = folder / "run.sqlite"
     place = COLUMNS.index(column)
     with closing(sqlite3.connect(path)) as db, db:
@@ -137,7 +137,7 @@ def test_values_that_no_result_has_are_damage(
             assert isinstance(entry.text, str)
             assert entry.created.year < 10000
     with suppress(JournalError):
-        results, _ = run(folder, [asked])
+        results, _ = run(folder, [prompt])
         assert isinstance(results[0].text, str)
 
 
@@ -287,10 +287,10 @@ def test_reading_a_journal_leaves_the_locks_of_its_writer(folder: Path) -> None:
 
 
 def test_entries_tell_people_what_there_is(folder: Path) -> None:
-    asked = request([1, 2], 3, temperature=0.5, seed=2**32 - 1)
+    prompt = request([1, 2], 3, temperature=0.5, seed=2**32 - 1)
     as_tokens = dataclasses.replace(request([9]), text=None)
     odd = dataclasses.replace(request([5]), text="NUL \0, é, 🎉 and 'quotes'")
-    results, _ = run(folder, [asked, as_tokens, odd])
+    results, _ = run(folder, [prompt, as_tokens, odd])
     by_tokens = {entry.n_prompt_tokens: entry for entry in entries(folder)}
     entry = by_tokens[2]
     assert (entry.prompt, entry.text, entry.error) == ("1 2", results[0].text, None)

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 POISON = N_VOCAB + 7
 
 
-def told(result: Result) -> dict[str, object]:
+def core(result: Result) -> dict[str, object]:
     """Return the fields of a result without its cost."""
     fields = dataclasses.asdict(result)
     del fields["n_reused_tokens"], fields["stats"]
@@ -85,14 +85,14 @@ def test_a_broken_run_that_goes_on_equals_an_unbroken_one(
             assert finished >= done
             done = finished
         results, engine = run(folder, requests)
-        assert [told(result) for result in results] == [told(result) for result in whole]
+        assert [core(result) for result in results] == [core(result) for result in whole]
         assert results.stats.n_journal == len(done)
         n_open = sum(r.finish_reason != "error" for r in whole) - len(done)
-        n_poisoned = sum(POISON in asked.tokens for asked in requests)
+        n_poisoned = sum(POISON in prompt.tokens for prompt in requests)
         assert engine.numbers["n_failed_decodes"] == 0 or n_poisoned
         assert engine.n_submitted == 0 or n_open or n_poisoned
         again, engine = run(folder, requests)
-        assert [told(result) for result in again] == [told(result) for result in whole]
+        assert [core(result) for result in again] == [core(result) for result in whole]
         assert engine.numbers["n_generated"] == 0
         assert [path.name for path in sorted(folder.iterdir())] == [
             "model.gguf",
@@ -107,7 +107,7 @@ def test_only_what_is_missing_is_submitted(folder: Path) -> None:
     assert engine.n_submitted == 5
     assert results.stats.n_journal == 5
     assert "5 from the journal" in str(results.stats)
-    assert results.texts == [text_of(answer(asked)[0]) for asked in requests]
+    assert results.texts == [text_of(answer(prompt)[0]) for prompt in requests]
     # Nothing of a stored prompt was computed for it.
     assert [result.n_reused_tokens for result in results] == [2, 0] * 5
 
@@ -131,12 +131,12 @@ def test_equal_prompts_share_one_entry(folder: Path) -> None:
 
 
 def test_drawn_answers_belong_to_their_seeds(folder: Path) -> None:
-    asked = [request([1, 2], 9, temperature=1.0, seed=seed) for seed in (5, 6, 5)]
-    results, _ = run(folder, asked)
+    requests = [request([1, 2], 9, temperature=1.0, seed=seed) for seed in (5, 6, 5)]
+    results, _ = run(folder, requests)
     assert results[0].text != results[1].text
     assert results[0].text == results[2].text
     assert len(entries(folder)) == 2
-    results, engine = run(folder, asked[::-1])
+    results, engine = run(folder, requests[::-1])
     assert (results.stats.n_journal, engine.n_submitted) == (3, 0)
     # If no token is drawn, the seed has no effect, and the result has its own seed.
     run(folder, [request([8], seed=1)])
@@ -147,11 +147,11 @@ def test_drawn_answers_belong_to_their_seeds(folder: Path) -> None:
 def test_failures_are_tried_again_and_replaced(folder: Path) -> None:
     class Broken(FakeEngine):
         def submit(
-            self, id_: int, asked: Request, *args: object, **kwargs: object
+            self, id_: int, prompt: Request, *args: object, **kwargs: object
         ) -> None:
-            if asked.tokens[0] == 2:
+            if prompt.tokens[0] == 2:
                 raise ValueError("not today")
-            super().submit(id_, asked, *args, **kwargs)
+            super().submit(id_, prompt, *args, **kwargs)
 
     requests = [request([1]), request([2]), request([])]
     run(folder, requests, Broken(4096, 12))
@@ -224,8 +224,8 @@ OTHER = {
 }
 
 
-def key(asked: Request, model: bytes = b"m" * 32, **context: object) -> bytes:
-    return journal_key(model, settings_json(asked, {**NUMERICS, **context}), asked)
+def key(prompt: Request, model: bytes = b"m" * 32, **context: object) -> bytes:
+    return journal_key(model, settings_json(prompt, {**NUMERICS, **context}), prompt)
 
 
 def test_everything_that_the_text_depends_on_is_in_the_key() -> None:
@@ -254,15 +254,15 @@ def test_everything_that_the_text_depends_on_is_in_the_key() -> None:
 def test_keys_stay_what_they_are_from_version_to_version() -> None:
     # Do not change these values or a default of SamplingParams: users would lose their
     # journals.
-    asked = dataclasses.replace(
+    prompt = dataclasses.replace(
         request([1, 2, 3], 9, temperature=0.5, top_k=3, seed=11), stop=("é",)
     )
-    assert settings_json(asked, NUMERICS) == (
+    assert settings_json(prompt, NUMERICS) == (
         '{"max_tokens": 9, "stop": ["é"], "temperature": 0.5, "top_k": 3, '
         '"type_k": "f16"}'
     )
     assert settings_json(request([1]), {}) == '{"max_tokens": 5, "stop": []}'
-    assert key(asked).hex() == GOLDEN_KEY
+    assert key(prompt).hex() == GOLDEN_KEY
     assert {name: getattr(SamplingParams(), name) for name in DEFAULTS} == DEFAULTS
 
 
@@ -302,8 +302,8 @@ DEFAULTS = {
 
 def test_another_model_or_other_settings_add(folder: Path) -> None:
     run(folder, [request([1])])
-    for asked in (request([1], 6), request([1], top_k=3)):
-        results, _ = run(folder, [asked])
+    for prompt in (request([1], 6), request([1], top_k=3)):
+        results, _ = run(folder, [prompt])
         assert results.stats.n_journal == 0
     (folder / "model.gguf").write_bytes(b"GGUF and weighty")  # same length as before
     results, _ = run(folder, [request([1])])
@@ -470,7 +470,7 @@ def test_a_wait_for_another_process_is_said_once(
     monkeypatch.setattr(journal_look, "_SILENT_S", 0.01)
     path = folder / "run.sqlite"
     Journal(path).close()
-    said: list[str] = []
+    logs: list[str] = []
 
     def holder() -> sqlite3.Connection:
         other = sqlite3.connect(path, isolation_level=None)
@@ -479,18 +479,18 @@ def test_a_wait_for_another_process_is_said_once(
         return other
 
     def say_and_let_go(text: str, _stream: object) -> None:
-        said.append(text)
+        logs.append(text)
         first.close()
 
     monkeypatch.setattr(journal_look, "say", say_and_let_go)
     first = holder()
     with closing(Journal(path)) as journal:
-        assert said == [f"llamaherd: another process holds {str(path)!r}: waiting for it"]
+        assert logs == [f"llamaherd: another process holds {str(path)!r}: waiting for it"]
         monkeypatch.setattr(journal_look, "_BUSY_S", 0.05)
         if mode == "NORMAL":
             with closing(holder()), pytest.raises(sqlite3.OperationalError):
                 journal._store([])
-    assert len(said) == 1
+    assert len(logs) == 1
 
 
 def test_a_locked_journal_is_waited_for_and_then_refused(

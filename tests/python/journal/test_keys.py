@@ -85,22 +85,22 @@ def key_in(calls: list[Request]) -> list[bytes]:
     ]
 
 
-def meaning(asked: Request) -> dict[str, object]:
+def meaning(prompt: Request) -> dict[str, object]:
     """Return the parts of a request that determine its result, listed separately."""
-    told = {
-        field.name: getattr(asked, field.name)
+    parts = {
+        field.name: getattr(prompt, field.name)
         for field in fields(Request)
         if field.name not in {"text", "problem", "shape", "priority", "is_whole"}
     }
-    told["tokens"] = list(asked.tokens)
-    if asked.tree is not None:
-        told["tree"] = (list(asked.tree.tokens), list(asked.tree.parents))
-    if asked.sampling.temperature <= 0:
-        del told["seed"]
-    thought = asked.thought
+    parts["tokens"] = list(prompt.tokens)
+    if prompt.tree is not None:
+        parts["tree"] = (list(prompt.tree.tokens), list(prompt.tree.parents))
+    if prompt.sampling.temperature <= 0:
+        del parts["seed"]
+    thought = prompt.thought
     if thought is not None and thought.sampling.temperature <= 0:
-        told["thought"] = replace(thought, seed=0)
-    return told
+        parts["thought"] = replace(thought, seed=0)
+    return parts
 
 
 @examples(400)
@@ -115,13 +115,13 @@ def test_requests_share_a_key_only_if_all_is_equal_that_decides(
 @examples(100)
 @given(requests, st.data())
 def test_each_part_of_a_request_alone_makes_another_key(
-    asked: Request, data: st.DataObject
+    one: Request, data: st.DataObject
 ) -> None:
     other = data.draw(requests)
     for field in fields(Request):
-        changed = replace(asked, **{field.name: getattr(other, field.name)})
-        keys = key_in([asked, changed])
-        assert (keys[0] == keys[1]) == (meaning(asked) == meaning(changed)), field.name
+        changed = replace(one, **{field.name: getattr(other, field.name)})
+        keys = key_in([one, changed])
+        assert (keys[0] == keys[1]) == (meaning(one) == meaning(changed)), field.name
 
 
 @examples(60)
@@ -241,7 +241,7 @@ def start(model: Path, journal: Path) -> subprocess.Popen[str]:
     )
 
 
-def told(results: lh.Results) -> list[tuple[object, ...]]:
+def contents(results: lh.Results) -> list[tuple[object, ...]]:
     return [
         (result.index, result.text, result.tokens, result.finish_reason, result.seed)
         for result in results
@@ -283,7 +283,7 @@ def test_killed_at_random_moments_nothing_is_lost_or_doubled(
         resumed = lh.generate_parallel(context, prompts, max_tokens=2, journal=journal)
         whole = lh.generate_parallel(context, prompts, max_tokens=2)
     assert resumed.stats.n_journal == len(stored)
-    assert told(resumed) == told(whole)
+    assert contents(resumed) == contents(whole)
     assert len(lh.journal_read(journal)) == N_PROMPTS
 
 
@@ -299,7 +299,7 @@ def test_the_same_call_again_is_answered_from_the_journal(
     with lh.Context(smollm2, n_threads=1, n_seq_max=2) as context:
         again = lh.generate_parallel(context, prompts, **options)
         assert context.plan is None  # no prompt had to be computed
-    assert told(again) == told(first)
+    assert contents(again) == contents(first)
     assert (first.stats.n_journal, again.stats.n_journal) == (0, 3)
     assert again.stats.n_generated_tokens == 0
     assert again.errors == first.errors

@@ -110,10 +110,10 @@ def turns(layout: Layout, *, is_told: bool, can_cut: bool) -> list[int]:
     counts = []
     for i in range(1, 21):
         n = i * N_TURN
-        asked = request([*range(n), *[900 + i % 50] * 5])
-        handle = Handle(loop, asked, None, n_again=n if is_told else 0)
+        turn = request([*range(n), *[900 + i % 50] * 5])
+        handle = Handle(loop, turn, None, n_again=n if is_told else 0)
         result = handle.result(60)
-        assert_right(result, asked)
+        assert_right(result, turn)
         counts.append(result.stats.n_prefill_tokens)
     return counts
 
@@ -154,9 +154,9 @@ def test_a_loop_computes_its_instruction_once(layout: Layout, n_text: int) -> No
     loop = loop_of(layout)
     counts = []
     for i in range(6):
-        asked = request([*range(200), *[500 + i] * n_text], 30)
-        result = Handle(loop, asked, None).result(60)
-        assert_right(result, asked)
+        prompt = request([*range(200), *[500 + i] * n_text], 30)
+        result = Handle(loop, prompt, None).result(60)
+        assert_right(result, prompt)
         counts.append(result.stats.n_prefill_tokens)
     assert counts == [200 + n_text, *[n_text] * 5]
 
@@ -179,9 +179,9 @@ def test_without_truncation_requests_that_extend_each_other_compute_each_turn_on
     loop = loop_of(layout, can_cut=False)
     counts = []
     for i in range(1, 21):
-        asked = request(range(i * N_TURN))
-        result = Handle(loop, asked, None).result(60)
-        assert_right(result, asked)
+        turn = request(range(i * N_TURN))
+        result = Handle(loop, turn, None).result(60)
+        assert_right(result, turn)
         counts.append(result.stats.n_prefill_tokens)
     # The second turn shows that it is a conversation. A prompt's last token, whose
     # logits are needed, is computed again.
@@ -199,9 +199,9 @@ def test_forks_of_a_conversation_compute_their_common_part_once(
     Handle(loop, first, None, n_again=100).result(60)
     counts = []
     for i in range(n_forks):
-        asked = request([*common, *[910 + i] * 20, 900])
-        result = Handle(loop, asked, None, n_again=220).result(60)
-        assert_right(result, asked)
+        turn = request([*common, *[910 + i] * 20, 900])
+        result = Handle(loop, turn, None, n_again=220).result(60)
+        assert_right(result, turn)
         counts.append(result.stats.n_prefill_tokens)
     # In a pool, an ended prompt cannot be truncated within a prefix that it shares: the
     # second prompt reveals what later prompts share.
@@ -211,8 +211,8 @@ def test_forks_of_a_conversation_compute_their_common_part_once(
 
 def test_tokens_that_come_again_are_held_but_never_the_whole_prompt() -> None:
     loop = loop_of("per_sequence")
-    asked = request(range(100))
+    prompt = request(range(100))
     for n_prefill in (100, 1, 1):
-        result = Handle(loop, asked, None, n_again=100).result(60)
-        assert_right(result, asked)
+        result = Handle(loop, prompt, None, n_again=100).result(60)
+        assert_right(result, prompt)
         assert result.stats.n_prefill_tokens == n_prefill

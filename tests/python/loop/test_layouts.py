@@ -215,25 +215,25 @@ def test_the_layout_changes_while_prompts_come_without_end() -> None:
 
 def test_a_call_in_a_pool_of_single_prompts_ends_the_pool() -> None:
     loop, sizing = in_pool()
-    asked = [other(i) for i in range(60)]
+    requests = [other(i) for i in range(60)]
     started = threading.Event()
     sizing.before_run = lambda _: started.set() or may_run.wait(60)
     may_run = threading.Event()
     single = submit(loop, coding(90))
     started.wait(60)
     with ThreadPoolExecutor(1) as pool:
-        call = pool.submit(Call(asked, seed=1).run, loop)
+        call = pool.submit(Call(requests, seed=1).run, loop)
         wait_until(lambda: len(loop._groups) + len(loop._arrived) == 2)
         may_run.set()
-        assert_all_right(call.result(), asked)
+        assert_all_right(call.result(), requests)
     assert_right(single.result(60), coding(90))
     assert sizing.layouts == ["per_sequence", "unified", "per_sequence"]
 
 
 def test_a_pool_of_a_call_stays_while_the_call_runs() -> None:
     loop, sizing = planned()
-    asked = [coding(i, 10) for i in range(300)]
-    call = Call(asked, seed=1)
+    requests = [coding(i, 10) for i in range(300)]
+    call = Call(requests, seed=1)
     handles = []
 
     def come(n_runs: int) -> None:
@@ -244,7 +244,7 @@ def test_a_pool_of_a_call_stays_while_the_call_runs() -> None:
 
     layouts: set[str] = set()
     sizing.before_run = come
-    assert_all_right(call.run(loop), asked)
+    assert_all_right(call.run(loop), requests)
     assert_all_right(handles, other)
     assert layouts == {"unified"}
 
@@ -257,12 +257,12 @@ def test_a_long_answer_without_the_prefix_is_paused() -> None:
         if n_runs == 2:
             handles.extend(submit(loop, coding(i)) for i in range(40))
 
-    asked = long_request(7)
+    prompt = long_request(7)
     sizing.before_run = come
-    assert_right(submit(loop, asked).result(60), asked)
+    assert_right(submit(loop, prompt).result(60), prompt)
     assert_all_right(handles, coding)
     assert sizing.layouts == ["per_sequence", "unified"]
-    assert tuple(asked.tokens) in sizing.engine.paused
+    assert tuple(prompt.tokens) in sizing.engine.paused
 
 
 def test_requests_do_not_wait_for_a_long_answer_with_the_prefix() -> None:
@@ -306,10 +306,10 @@ def of_phase(i: int, rng: random.Random) -> Request:
 def check_some(pending: list[Pending], n_left: int, rng: random.Random) -> None:
     """Wait for results in any order, until `n_left` are left, and check them."""
     while len(pending) > n_left:
-        running, asked = pending.pop(rng.randrange(len(pending)))
-        found = running.result(60)
-        results = [found] if isinstance(running, Handle) else found
-        for one, result in zip(asked, results, strict=True):
+        running, requests = pending.pop(rng.randrange(len(pending)))
+        outcome = running.result(60)
+        results = [outcome] if isinstance(running, Handle) else outcome
+        for one, result in zip(requests, results, strict=True):
             if result.finish_reason != "cancelled":
                 assert_right(result, one)
 
@@ -324,16 +324,16 @@ def test_callers_of_all_kinds_get_the_right_answers_while_layouts_change(
     pending: list[Pending] = []
     with ThreadPoolExecutor(8) as pool:
         for i in range(900):
-            asked = [of_phase(i, rng)]
+            requests = [of_phase(i, rng)]
             kind = rng.randrange(12)
             if kind == 0:
-                asked += [coding(i + k) for k in range(rng.randrange(6))]
-                pending.append((pool.submit(Call(asked, seed=1).run, loop), asked))
+                requests += [coding(i + k) for k in range(rng.randrange(6))]
+                pending.append((pool.submit(Call(requests, seed=1).run, loop), requests))
                 continue
-            handle = submit(loop, asked[0], stream=kind == 1)
+            handle = submit(loop, requests[0], stream=kind == 1)
             if kind == 2:
                 threading.Timer(rng.random() * 0.01, handle.cancel).start()
-            pending.append((handle, asked))
+            pending.append((handle, requests))
             if len(pending) > 120:
                 check_some(pending, 40, rng)
         check_some(pending, 0, rng)

@@ -39,32 +39,32 @@ BUDGET = 20
 STREAMS, POOL = "per_sequence", "unified"
 
 
-def thinking(asked: Request, budget: int = BUDGET) -> Request:
-    return replace(asked, thought=ThoughtStage(budget=budget, is_open=True, seed=3))
+def thinking(prompt: Request, budget: int = BUDGET) -> Request:
+    return replace(prompt, thought=ThoughtStage(budget=budget, is_open=True, seed=3))
 
 
-def with_logprobs(asked: Request) -> Request:
-    return replace(asked, logprobs=2)
+def with_logprobs(prompt: Request) -> Request:
+    return replace(prompt, logprobs=2)
 
 
-def assert_whole(asked: Request, handle: Handle) -> None:
+def assert_whole(prompt: Request, handle: Handle) -> None:
     """Check the result, its thought, its log-probabilities and the pieces."""
     result: Result = handle.result(60)
-    assert_right(result, asked)
-    tokens, _ = answer(asked)
-    if asked.thought is not None:
-        assert result.thinking == thought_of(asked)[0].strip()
-    if asked.logprobs is not None:
-        known = logprobs_of(asked, tokens)
+    assert_right(result, prompt)
+    tokens, _ = answer(prompt)
+    if prompt.thought is not None:
+        assert result.thinking == thought_of(prompt)[0].strip()
+    if prompt.logprobs is not None:
+        known = logprobs_of(prompt, tokens)
         assert known is not None
         assert (result.logprobs, result.top_logprobs) == known
     pieces = list(handle.pieces())
     for kind, whole in (("answer", result.text), ("thinking", result.thinking or "")):
-        assert "".join(each for each in pieces if each.kind == kind) == whole
-    if asked.logprobs is not None:
-        found = [each for piece in pieces for each in piece.logprobs]
-        assert [each.token for each in found] == tokens
-        assert [each.logprob for each in found] == result.logprobs
+        assert "".join(piece for piece in pieces if piece.kind == kind) == whole
+    if prompt.logprobs is not None:
+        entries = [entry for piece in pieces for entry in piece.logprobs]
+        assert [entry.token for entry in entries] == tokens
+        assert [entry.logprob for entry in entries] == result.logprobs
 
 
 KINDS: list[tuple[Callable[[Request], Request], dict[str, object]]] = [
@@ -77,28 +77,28 @@ KINDS: list[tuple[Callable[[Request], Request], dict[str, object]]] = [
 
 
 @pytest.mark.more(reason="random schedules on many layouts", cases=2)
-@pytest.mark.parametrize(("made", "options"), KINDS)
+@pytest.mark.parametrize(("of_kind", "options"), KINDS)
 def test_each_kind_gets_its_answers_in_all_layouts(
-    made: Callable[[Request], Request], options: dict[str, object]
+    of_kind: Callable[[Request], Request], options: dict[str, object]
 ) -> None:
     """The answers equal those of a fixed layout, which do not depend on the layout."""
     loop, sizing = planned()
-    waiting = [made(one(i)) for one in (coding, other) for i in range(150)]
+    waiting = [of_kind(one(i)) for one in (coding, other) for i in range(150)]
     running: list[tuple[Request, Handle]] = []
 
     def come(_: int) -> None:
         is_few = loop.load.n_running + loop.load.n_waiting < 10
         for _ in range(3 if is_few else 0):
             if waiting:
-                asked = waiting.pop(0)
-                running.append((asked, submit(loop, asked, **options)))
+                prompt = waiting.pop(0)
+                running.append((prompt, submit(loop, prompt, **options)))
 
     sizing.before_run = come
     running.append((waiting[0], submit(loop, waiting.pop(0), **options)))
     assert loop.wait(60)
     assert not waiting
-    for asked, handle in running:
-        assert_whole(asked, handle)
+    for prompt, handle in running:
+        assert_whole(prompt, handle)
     assert sizing.layouts == [STREAMS, POOL, STREAMS]
     assert not sizing.engine.numbers_of
 
@@ -121,8 +121,8 @@ def test_a_long_thought_counts_as_a_long_answer() -> None:
     handle = submit(loop, long_one)
     handle.add_done_callback(lambda _: at_end.append(sum(h.done() for h in later)))
     assert_right(handle.result(60), long_one)
-    for i, each in enumerate(later):
-        assert_right(each.result(60), coding(i, 2))
+    for i, short in enumerate(later):
+        assert_right(short.result(60), coding(i, 2))
     assert at_end[0] > 0
 
 
@@ -175,17 +175,17 @@ class Draining:
 def test_a_call_may_arrive_while_answers_end_before_the_change(
     of: Callable[[int], Request],
 ) -> None:
-    asked = [of(300 + i) for i in range(50)]
+    requests = [of(300 + i) for i in range(50)]
     with ThreadPoolExecutor(1) as pool:
         calls = []
 
         def call(draining: Draining) -> None:
-            calls.append(pool.submit(Call(asked, seed=1).run, draining.loop))
+            calls.append(pool.submit(Call(requests, seed=1).run, draining.loop))
             arrived = draining.loop._arrived  # single requests of the test may be first
             wait_until(lambda: any(not group.is_alone for group in list(arrived)))
 
         Draining(call).check()
-        assert_all_right(calls[0].result(60), asked)
+        assert_all_right(calls[0].result(60), requests)
 
 
 def test_requests_may_be_cancelled_while_answers_end_before_the_change() -> None:
@@ -219,7 +219,7 @@ def test_the_context_may_be_closed_while_answers_end_before_the_change() -> None
 def test_a_more_urgent_request_waits_only_for_these_answers() -> None:
     urgent = coding(390, priority=9)
     handles = []
-    draining = Draining(lambda each: handles.append(submit(each.loop, urgent)))
+    draining = Draining(lambda case: handles.append(submit(case.loop, urgent)))
     draining.check()
     assert_right(handles[0].result(60), urgent)
     assert draining.sizing.layouts == [STREAMS, POOL]
@@ -288,8 +288,8 @@ def test_a_change_that_fails_loses_nothing(where: str, error: type[Exception]) -
         running += [(one, submit(loop, one)) for one in others]
     assert loop.wait(60)
     assert sizing.n_failed == 1
-    for asked, handle in running:
-        assert_right(handle.result(60), asked)
+    for prompt, handle in running:
+        assert_right(handle.result(60), prompt)
     assert sizing.layouts == [STREAMS, POOL]  # a later change
     assert not sizing.engine.numbers_of
 
@@ -336,8 +336,8 @@ def test_requests_end_if_the_engine_is_lost_and_later_ones_get_a_new_engine() ->
             at_end.append(loop.plan.kv_layout)
 
     sizing.before_run = come
-    asked = [long_request(n) for n in range(40)]
-    for one, result in zip(asked, Call(asked, seed=1).run(loop), strict=True):
+    requests = [long_request(n) for n in range(40)]
+    for one, result in zip(requests, Call(requests, seed=1).run(loop), strict=True):
         assert_right(result, one)
     assert_all_right(singles, coding)
     assert set(at_end) == {STREAMS}
@@ -359,21 +359,21 @@ def test_nothing_is_lost_if_some_changes_fail(seed: int) -> None:
         while is_few and n_left > 0 and rng.random() < 0.8:
             n_left -= 1
             one = coding if n_left // N_LATEST % 4 < 2 else other
-            made, options = rng.choice(KINDS)
-            asked = made(one(n_left)) if rng.random() < 0.95 else long_request(n_left)
-            running.append((asked, submit(loop, asked, **options)))
+            of_kind, options = rng.choice(KINDS)
+            prompt = of_kind(one(n_left)) if rng.random() < 0.95 else long_request(n_left)
+            running.append((prompt, submit(loop, prompt, **options)))
             if rng.random() < 0.05:
                 running.pop()[1].cancel()
 
     sizing.before_run = come
-    asked = thinking(coding(0))
-    running.append((asked, submit(loop, asked)))
+    prompt = thinking(coding(0))
+    running.append((prompt, submit(loop, prompt)))
     assert loop.wait(60)
     while n_left > 0:  # all requests had ended before the next one came
         come(0)
         assert loop.wait(60)
-    for asked, handle in running:
-        assert_whole(asked, handle)
+    for prompt, handle in running:
+        assert_whole(prompt, handle)
     assert len(sizing.layouts) >= 2
     assert not sizing.engine.numbers_of
     assert sizing.engine.is_idle

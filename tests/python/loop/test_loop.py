@@ -165,19 +165,19 @@ def test_cancelling_one_call_leaves_the_other_alone() -> None:
 def test_statistics_of_calls_at_once_are_their_own_and_add_up() -> None:
     loop, engine = stepping(plan(n_slots=8))
     prompts = [[request([c] * 40 + [100 + i], 20) for i in range(12)] for c in range(3)]
-    calls = [Call(each, seed=1) for each in prompts]
+    calls = [Call(requests, seed=1) for requests in prompts]
     with ThreadPoolExecutor(3) as pool:
         runs = list(pool.map(lambda call: call.run(loop), calls))
     for results in runs:
         stats = results.stats
-        each = [result.stats for result in results]
-        assert None not in each
-        assert stats.n_prefill_tokens == sum(s.n_prefill_tokens for s in each) == 40 + 12
+        parts = [result.stats for result in results]
+        assert None not in parts
+        assert stats.n_prefill_tokens == sum(s.n_prefill_tokens for s in parts) == 40 + 12
         assert stats.n_generated_tokens == sum(r.n_generated_tokens for r in results)
         assert stats.n_reused_tokens == 12 * 40
         assert 0 < stats.mean_batch_occupancy <= 1
-        assert all(0 <= s.queue_s <= s.wall_s for s in each)
-        assert all(s.queue_s <= s.first_token_s <= s.wall_s for s in each)
+        assert all(0 <= s.queue_s <= s.wall_s for s in parts)
+        assert all(s.queue_s <= s.first_token_s <= s.wall_s for s in parts)
     for kind in ("n_prefill", "n_generated"):
         field = f"{kind}_tokens" if kind == "n_prefill" else "n_generated_tokens"
         assert engine.numbers[kind] == sum(getattr(r.stats, field) for r in runs)
@@ -312,7 +312,7 @@ def test_prefixes_of_prefixes_outlive_a_call_that_never_started() -> None:
         [request([3] * 100 + [4 + i // 2] * 100 + [10 + 4 * c + i], 5) for i in range(4)]
         for c in range(2)
     ]
-    first, second = (Call(each, seed=1) for each in prompts)
+    first, second = (Call(requests, seed=1) for requests in prompts)
     running = submit(loop, long_request())
     engine.before_run = lambda n_runs: n_runs or both_wait.wait(60)
     both_wait = threading.Event()

@@ -37,8 +37,8 @@ def test_what_does_not_fit_has_the_cache_grow_and_nothing_is_lost() -> None:
     with loop._lock:  # they arrive at the same time
         running = [submit(loop, long_request(i)) for i in range(3)]
     wait_until(lambda: loop._groups)
-    asked = request([4] * 700, 10)
-    assert_right(submit(loop, asked).result(60), asked)
+    prompt = request([4] * 700, 10)
+    assert_right(submit(loop, prompt).result(60), prompt)
     more = [request([i, 5], 20) for i in range(30)]
     results = Call(more, seed=1).run(loop)
     assert_all_right(results, more)
@@ -55,9 +55,9 @@ def test_a_conversation_that_outgrows_its_cells_computes_new_tokens_only() -> No
     loop = Loop(sizing)
     counts = []
     for i in range(1, 21):
-        asked = request([*range(40 * i), *[900 + i] * 5], 3)
-        result = submit(loop, asked).result(60)
-        assert_right(result, asked)
+        turn = request([*range(40 * i), *[900 + i] * 5], 3)
+        result = submit(loop, turn).result(60)
+        assert_right(result, turn)
         counts.append(result.stats.n_prefill_tokens)
     assert len(sizing.engine.sizes) > 2
     assert counts == [45] * 20
@@ -73,9 +73,9 @@ def test_prefixes_that_come_again_and_again_get_places() -> None:
     loop = Loop(sizing)
     reused = []
     for i in range(8 * 12):
-        asked = request([100 + i % 12] * 60 + [i], 3)
-        result = submit(loop, asked).result(60)
-        assert_right(result, asked)
+        prompt = request([100 + i % 12] * 60 + [i], 3)
+        result = submit(loop, prompt).result(60)
+        assert_right(result, prompt)
         reused.append(result.n_reused_tokens)
     assert loop.plan.n_hold == 16
     assert reused[-12:] == [60] * 12
@@ -313,27 +313,27 @@ def test_callers_that_come_and_go_at_random_get_the_right_answers(
             stem += [10 * depth + mine.randrange(2)] * 30
         kind = mine.randrange(4)
         if kind == 0:
-            asked = [
+            requests = [
                 request([*stem, 50 + i], mine.randint(1, 60))
                 for i in range(mine.randint(1, 12))
             ]
-            call = Call(asked, seed=1)
+            call = Call(requests, seed=1)
             if mine.random() < 0.5:
                 threading.Timer(mine.random() * 0.01, call.cancel).start()
-            for each, result in zip(asked, call.run(loop), strict=True):
+            for prompt, result in zip(requests, call.run(loop), strict=True):
                 if result.finish_reason != "cancelled":
-                    assert_right(result, each)
+                    assert_right(result, prompt)
             return
-        asked = request([*stem, 60 + seed % 30], mine.randint(1, 60), mine.randrange(3))
-        handle = submit(loop, asked, stream=kind == 1)
+        prompt = request([*stem, 60 + seed % 30], mine.randint(1, 60), mine.randrange(3))
+        handle = submit(loop, prompt, stream=kind == 1)
         if kind == 2:
             threading.Event().wait(mine.random() * 0.005)
             handle.cancel()
         if kind == 1:
-            assert "".join(handle) == text_of(answer(asked)[0])
+            assert "".join(handle) == text_of(answer(prompt)[0])
         result = handle.result(60)
         if kind != 2 or result.finish_reason != "cancelled":
-            assert_right(result, asked)
+            assert_right(result, prompt)
 
     with ThreadPoolExecutor(8) as pool:
         list(pool.map(one, [rng.randrange(10**6) for _ in range(400)]))

@@ -57,7 +57,7 @@ def n_instructions(work: Callable[[], object]) -> int:
 N = 150
 ORDERS: dict[str, Callable[[list], list]] = {
     "first to last": list,
-    "last to first": lambda each: each[::-1],
+    "last to first": lambda entries: entries[::-1],
 }
 
 
@@ -101,25 +101,25 @@ def test_cancelling_handles_one_by_one_is_linear(
         handles += [submit(loop, request([i, i, 1], 5)) for i in range(2, n)]
         all_in.set()
         accepted.wait(60)
-        found = n_instructions(lambda: [handle.cancel() for handle in order(handles)])
+        count = n_instructions(lambda: [handle.cancel() for handle in order(handles)])
         cancelled.set()
         for handle in handles:
             assert handle.result(60).finish_reason == "cancelled"
         assert aborted == [True]
         assert loop.wait(60)
-        return found
+        return count
 
     assert is_linear(n_of)
 
 
-def waiting(n: int, asked: Callable[[int], Request]) -> tuple[Runner, list[Group], Ends]:
+def waiting(n: int, make: Callable[[int], Request]) -> tuple[Runner, list[Group], Ends]:
     """Return a runner with n prompts that wait, because another one has the only slot."""
     sizes = plan(n_slots=1, n_hold=2)
     runner = Runner(FakeEngine(sizes.n_ctx, sizes.n_sequences, pooled=False), sizes)
     ends = Ends()
     runner.add(Group([long_request()], ends))
     runner.run_slice()
-    groups = [Group([asked(i)], ends) for i in range(n)]
+    groups = [Group([make(i)], ends) for i in range(n)]
     for group in groups:
         runner.add(group)
     return runner, groups, ends
@@ -136,15 +136,15 @@ PROMPTS: dict[str, Callable[[int], Request]] = {
 
 @pytest.mark.more(reason="traces every instruction", cases=3)
 @pytest.mark.parametrize("order", ORDERS.values(), ids=ORDERS)
-@pytest.mark.parametrize("asked", PROMPTS.values(), ids=PROMPTS)
+@pytest.mark.parametrize("make", PROMPTS.values(), ids=PROMPTS)
 def test_removing_waiting_prompts_is_linear(
-    asked: Callable[[int], Request], order: Callable[[list], list]
+    make: Callable[[int], Request], order: Callable[[list], list]
 ) -> None:
     def n_of(n: int) -> int:
-        runner, groups, ends = waiting(n, asked)
-        found = n_instructions(lambda: [runner.drop(group) for group in order(groups)])
+        runner, groups, ends = waiting(n, make)
+        count = n_instructions(lambda: [runner.drop(group) for group in order(groups)])
         assert ends.n == n
-        return found
+        return count
 
     assert is_linear(n_of)
 

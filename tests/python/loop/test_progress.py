@@ -71,9 +71,9 @@ def test_a_prefix_whose_state_was_lost_is_computed_once_more() -> None:
             engine.fails_next = True
 
     engine.before_run = fail
-    asked = [request([1] * 200 + [50 + i], 3) for i in range(40)]
-    call = Call(asked, seed=1)
-    assert_all_right(call.run(loop), asked)
+    requests = [request([1] * 200 + [50 + i], 3) for i in range(40)]
+    call = Call(requests, seed=1)
+    assert_all_right(call.run(loop), requests)
     assert engine.numbers["n_lost"] == 1
     # The prefix twice, the own tokens of each prompt, and two prompts that were running.
     assert engine.numbers["n_prefill"] <= 2 * 200 + 40 + 2 * 201
@@ -125,13 +125,13 @@ def test_caches_of_other_sizes_do_not_delay_a_prompt_forever(*, is_call: bool) -
     is_done: list[bool] = []
     sizing.before_run = limited
     if is_call:
-        asked = [request([7] * 200 + [i], 3) for i in range(6)]
-        results = list(Call(asked, seed=1).run(loop))
+        requests = [request([7] * 200 + [i], 3) for i in range(6)]
+        results = list(Call(requests, seed=1).run(loop))
     else:
-        asked = [request([7] * 201, 3)]
-        results = [submit(loop, asked[0]).result(60)]
+        requests = [request([7] * 201, 3)]
+        results = [submit(loop, requests[0]).result(60)]
     is_done.append(True)
-    assert_all_right(results, asked)
+    assert_all_right(results, requests)
     assert sizing.engine.n_runs < n_most
     assert loop.wait(60)
     assert all(handle.done() for handle in handles)
@@ -143,10 +143,10 @@ def test_a_prompt_that_never_fits_does_not_spoil_the_others_of_its_call() -> Non
     sizing.before_run = lambda n_runs: n_runs == 1 and wait_until(lambda: loop._arrived)
     running = submit(loop, long_request())
     wait_until(lambda: loop._groups)
-    asked = [request([1] * 3000, 5), request([2] * 1000, 5)]
-    results = Call(asked, seed=1).run(loop)
+    requests = [request([1] * 3000, 5), request([2] * 1000, 5)]
+    results = Call(requests, seed=1).run(loop)
     assert "more than the 2048" in str(results[0].error)
-    assert_right(results[1], asked[1])
+    assert_right(results[1], requests[1])
     assert_right(running.result(60), long_request())
 
 
@@ -189,9 +189,9 @@ class Adversary:
             for handle in self.handles:
                 handle.read(0, 0)
         else:
-            asked = KINDS[kind](n, n_runs % 900)
+            prompt = KINDS[kind](n, n_runs % 900)
             n_again = 30 if kind == "prefix" else 0
-            self.handles.append(submit(self.loop, asked, n_again=n_again))
+            self.handles.append(submit(self.loop, prompt, n_again=n_again))
 
 
 KINDS: dict[str, Callable[[int, int], Request]] = {
@@ -227,21 +227,21 @@ def test_every_call_ends_while_others_come_and_go_without_end(
     engine = Stepping(sizes)
     engine.n_batch = 32
     loop = make_loop(sizes, engine)
-    asked: list[Request] = []
+    requests: list[Request] = []
     for i, depth in enumerate(stems):
         tokens = [token for level in range(depth) for token in [1 + level] * 40]
-        asked.append(request([*tokens, 50 + i], 4))
-    n_tokens = sum(len(one.tokens) + len(answer(one)[0]) for one in asked)
+        requests.append(request([*tokens, 50 + i], 4))
+    n_tokens = sum(len(one.tokens) + len(answer(one)[0]) for one in requests)
     # Each prompt waits for a slot, at most once for each other call that arrived earlier;
     # each batch computes tokens of the oldest prompt, or one token of each answer.
     n_most = 200 + 20 * n_tokens
     adversary = Adversary(loop, engine, moves, n_most)
-    results = Call(asked, seed=1).run(loop)
+    results = Call(requests, seed=1).run(loop)
     adversary.is_over = True
     for handle in adversary.handles:
         handle.cancel()
-    assert_all_right(results, asked)
-    assert results.stats.n_prefill_tokens <= 2 * sum(len(one.tokens) for one in asked)
+    assert_all_right(results, requests)
+    assert results.stats.n_prefill_tokens <= 2 * sum(len(one.tokens) for one in requests)
     assert loop.wait(60)
     assert not engine.numbers_of
 
@@ -263,8 +263,8 @@ def client(id_: int, *, is_prefix: bool = False) -> Client:
 def test_time_is_divided_as_the_batches_were() -> None:
     clock, batches = Clock(), {0: (0.0, 0.0), 1: (5.0, 0.0), 2: (0.0, 0.0)}
     watch = SlotWatch(lambda id_: batches[id_], clock)
-    for each in (client(0), client(1), client(2, is_prefix=True)):
-        watch.enter(each)
+    for newcomer in (client(0), client(1), client(2, is_prefix=True)):
+        watch.enter(newcomer)
     clock.now_s += 4
     batches.update({0: (1.0, 3.0), 1: (5.0, 0.0), 2: (0.5, 0.0)})
     watch.look([client(0), client(1), client(2, is_prefix=True)])
@@ -318,29 +318,29 @@ def run(loop: Loop, n: int = 12) -> None:
 
 
 @pytest.fixture
-def asked() -> tuple[Loop, Asked]:
+def bench() -> tuple[Loop, Asked]:
     sizes = plan(n_slots=3)
     engine = Asked(sizes)
     return make_loop(sizes, engine), engine
 
 
-def test_nothing_is_measured_while_nobody_looks(asked: tuple[Loop, Asked]) -> None:
-    loop, engine = asked
+def test_nothing_is_measured_while_nobody_looks(bench: tuple[Loop, Asked]) -> None:
+    loop, engine = bench
     run(loop)
     assert engine.n_asked == 0
     assert loop.watched_slots() == NO_TIMES
 
 
 def test_a_loop_measures_all_slots_and_stops(
-    asked: tuple[Loop, Asked], monkeypatch: pytest.MonkeyPatch
+    bench: tuple[Loop, Asked], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    loop, engine = asked
+    loop, engine = bench
     loop.watched_slots()
     run(loop)
     times = loop.watched_slots()
     assert 1 <= len(times.prompts) <= 3
-    assert sum(each.decode_s for each in times.prompts) > 0
-    assert sum(each.prefill_s for each in times.prefixes + times.prompts) > 0
+    assert sum(slot.decode_s for slot in times.prompts) > 0
+    assert sum(slot.prefill_s for slot in times.prefixes + times.prompts) > 0
     before = engine.n_asked
     assert before > 0
     later: Callable[[], float] = lambda: 1e12  # noqa: E731

@@ -133,21 +133,21 @@ LONG = {"max_tokens": 4000, "params": lh.SamplingParams(ignore_eos=True)}
 @pytest.mark.long(reason="random schedules on many layouts")
 @pytest.mark.model
 def test_five_callers_get_the_texts_of_a_fresh_context(smollm2: lh.Model) -> None:
-    asked = [[f"The {thing} of caller {i} is" for thing in "ABC"] for i in range(5)]
+    calls = [[f"The {thing} of caller {i} is" for thing in "ABC"] for i in range(5)]
 
     def texts(context: lh.Context, prompts: list[str]) -> list[str | None]:
         return lh.generate_parallel(context, prompts, max_tokens=12).texts
 
     expected = []
-    for prompts in asked:
+    for prompts in calls:
         with lh.Context(smollm2, n_seq_max=3) as context:
             expected.append(texts(context, prompts))
     with (
         lh.Context(smollm2, n_seq_max=3) as shared,
         ThreadPoolExecutor(max_workers=5) as pool,
     ):
-        found = list(pool.map(lambda prompts: texts(shared, prompts), asked))
-    assert found == expected
+        answers = list(pool.map(lambda prompts: texts(shared, prompts), calls))
+    assert answers == expected
 
 
 @pytest.mark.model

@@ -42,14 +42,14 @@ def _measured_and_estimated(
         sizes = [float(size) for size in re.findall(pattern, _log())]
         assert sizes
         assert ctx.plan is not None
-        found = buffers_of(
+        buffers = buffers_of(
             model.metadata,
             model.info,
             n_ubatch=min(512, options.get("n_batch", 512)),
             n_sequences=ctx.plan.n_sequences,
             flash_attn=options.get("flash_attn", True),
         )
-        return sum(sizes) * (1 << 20), found.of(ctx.plan.n_ctx)
+        return sum(sizes) * (1 << 20), buffers.of(ctx.plan.n_ctx)
 
 
 @pytest.mark.parametrize("options", SETTINGS, ids=str)
@@ -81,8 +81,8 @@ def test_a_context_keeps_its_cache_and_buffers_within_a_limit(tmp_path: Path) ->
         assert ctx.limit_memory(limit) <= limit
         lh.generate_parallel(ctx, ["a " * 400] * 400, max_tokens=100)
         assert ctx.plan is not None
-        found = buffers_of(model.metadata, model.info, n_ubatch=512, n_sequences=12)
-        assert ctx.plan.memory_bytes + found.of(ctx.plan.n_ctx) <= limit
+        buffers = buffers_of(model.metadata, model.info, n_ubatch=512, n_sequences=12)
+        assert ctx.plan.memory_bytes + buffers.of(ctx.plan.n_ctx) <= limit
     # A limit that is too low for the buffers is exceeded, and the result says so.
     with lh.Model(path) as model, lh.Context(model, n_seq_max=4) as ctx:
-        assert ctx.limit_memory(1000) > found.n_bytes
+        assert ctx.limit_memory(1000) > buffers.n_bytes

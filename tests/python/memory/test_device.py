@@ -25,11 +25,11 @@ N_LAYER = 10
 def fake_gpus(
     monkeypatch: pytest.MonkeyPatch, *free: int, shares_memory: bool = False
 ) -> None:
-    found = tuple(
+    gpus = tuple(
         GpuMemory(f"FAKE{i}", "a fake", n, n, shares_memory) for i, n in enumerate(free)
     )
-    monkeypatch.setattr(shim, "gpus", lambda: found)
-    monkeypatch.setattr(shim, "supports_gpu", lambda: bool(found))
+    monkeypatch.setattr(shim, "gpus", lambda: gpus)
+    monkeypatch.setattr(shim, "supports_gpu", lambda: bool(gpus))
     monkeypatch.setattr(hardware, "available_memory", lambda: HOST)
 
 
@@ -151,11 +151,11 @@ def test_a_gpu_runs_more_prompts_at_once_and_refuses_what_it_cannot_hold(
         context = lh.Context(model)
 
         def sizing() -> NativeSizing:
-            made = context.loop._sizing
+            base = context.loop._sizing
             return NativeSizing(
                 model,
-                made._params,
-                made._sizes,
+                base._params,
+                base._sizes,
                 1000,
                 0,
                 device=device_of(model.placement, model.info.n_layer),
@@ -186,13 +186,13 @@ def test_a_gpu_runs_more_prompts_at_once_and_refuses_what_it_cannot_hold(
 def test_a_pool_does_not_change_the_rope_factors(
     tiny_path: Callable[[str], Path], n_original: int | None, fixed: str, layout: str
 ) -> None:
-    with lh.Model(tiny_path("llama")) as model, lh.Context(model, kv_layout=fixed) as own:
+    with lh.Model(tiny_path("llama")) as model, lh.Context(model, kv_layout=fixed) as ctx:
         if n_original is not None:
             name = "llama.rope.scaling.original_context_length"
             model.metadata[name] = str(n_original)
-        made = own.loop._sizing
+        base = ctx.loop._sizing
         placed = device_of(model.placement, model.info.n_layer)
-        sizing = NativeSizing(model, made._params, made._sizes, 1000, 0, device=placed)
+        sizing = NativeSizing(model, base._params, base._sizes, 1000, 0, device=placed)
         plan = sizing.plan(Work(needs=[450] * 32, n_shared=400))
         assert plan.kv_layout == layout
         assert plan.n_ctx_seq == (2048 if layout == "unified" else 512)

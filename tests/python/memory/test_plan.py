@@ -233,11 +233,11 @@ def test_bytes_per_cell(
     assert least == (expected // 8 if "[" in str(metadata) else expected)
     window = {**full, "llama.attention.sliding_window": "512"}
     hybrid = replace(info, is_hybrid=1)
-    for found in (
+    for n_bytes in (
         kv_cells.least_bytes_per_cell(window, info, *types),
         kv_cells.least_bytes_per_cell(full, hybrid, *types),
     ):
-        assert found == max(1, expected // 8)
+        assert n_bytes == max(1, expected // 8)
 
 
 def test_the_machine_has_cores_and_memory() -> None:

@@ -67,9 +67,9 @@ def test_what_follows_a_prompt_has_the_tokens_of_both_as_one(
     model: lh.Model, prompt: str, text: str
 ) -> None:
     joiner = Joiner(model, parse_special=False)
-    found = joiner.join(prompt, joiner.prompt("p", prompt), [text])
+    joint = joiner.join(prompt, joiner.prompt("p", prompt), [text])
     whole = prompt_tokens(model, "p", prompt + text, parse_special=False)
-    assert found.prompt + found.continuations[0] == whole
+    assert joint.prompt + joint.continuations[0] == whole
 
 
 @many
@@ -79,9 +79,9 @@ def test_what_follows_token_ids_adds_nothing_to_the_text(
 ) -> None:
     ids = lh.tokenize(model, prompt)
     joiner = Joiner(model, parse_special="auto")
-    found = joiner.join(ids, joiner.prompt("p", ids), [text])
-    assert found.prompt.tolist() == ids
-    together = found.prompt + found.continuations[0]
+    joint = joiner.join(ids, joiner.prompt("p", ids), [text])
+    assert joint.prompt.tolist() == ids
+    together = joint.prompt + joint.continuations[0]
     assert text_of(model, together.tolist()) == prompt + text
     # If the whole text has the tokens of the prompt, the other tokens are equal, too.
     whole = lh.tokenize(model, prompt + text)
@@ -99,9 +99,9 @@ def test_what_follows_a_special_token_is_read_as_libllama_does(
 ) -> None:
     ids = lh.tokenize(model, behind, parse_special=True)
     joiner = Joiner(model, parse_special="auto")
-    found = joiner.join(ids, joiner.prompt("p", ids), [text])
+    joint = joiner.join(ids, joiner.prompt("p", ids), [text])
     whole = lh.tokenize(model, behind + text, parse_special=True)
-    assert (found.prompt + found.continuations[0]).tolist() == whole
+    assert (joint.prompt + joint.continuations[0]).tolist() == whole
 
 
 @many
@@ -151,9 +151,9 @@ def is_cut(text: str, lengths: list[int]) -> bool:
     """Tests whether a mark lies inside the text of a special token, which ends it."""
     places = list(accumulate(lengths))
     return any(
-        found.start() < place < found.end()
+        match.start() < place < match.end()
         for special in SPECIALS
-        for found in re.finditer(re.escape(special), text)
+        for match in re.finditer(re.escape(special), text)
         for place in places
     )
 

@@ -37,13 +37,13 @@ def model(request: pytest.FixtureRequest) -> lh.Model:
 def check(model: lh.Model, prompt: str, labels: list[str], parse: bool | str) -> None:
     joiner = Joiner(model, parse)
     alone = joiner.prompt("prompt", prompt)
-    found = joiner.join(prompt, alone, labels)
+    joint = joiner.join(prompt, alone, labels)
     wholes = [prompt_tokens(model, "prompt", prompt + text, parse) for text in labels]
-    for whole, tokens in zip(wholes, found.continuations, strict=True):
-        assert found.prompt + tokens == whole
+    for whole, tokens in zip(wholes, joint.continuations, strict=True):
+        assert joint.prompt + tokens == whole
         assert len(tokens) > 0
-    n = len(found.prompt)
-    assert found.prompt == alone[:n]
+    n = len(joint.prompt)
+    assert joint.prompt == alone[:n]
     # The prompt is cut to this length, so that all labels start at the same position.
     is_longest = n == len(alone) or len({whole[n] for whole in wholes} | {alone[n]}) > 1
     assert is_longest
@@ -64,10 +64,10 @@ def test_random_texts_join_as_one_text(model: lh.Model) -> None:
 def test_a_space_at_the_end_joins_what_follows(smollm2: lh.Model) -> None:
     joiner = Joiner(smollm2, "auto")
     for prompt in ("Sentiment: ", "A tweet about the weather of tomorrow. Sentiment: "):
-        found = joiner.join(prompt, joiner.prompt("p", prompt), ["positive", "negative"])
-        texts = [lh.detokenize(smollm2, tokens) for tokens in found.continuations]
+        joint = joiner.join(prompt, joiner.prompt("p", prompt), ["positive", "negative"])
+        texts = [lh.detokenize(smollm2, tokens) for tokens in joint.continuations]
         assert texts == [" positive", " negative"]
-        assert found.prompt == joiner.prompt("p", prompt.rstrip())
+        assert joint.prompt == joiner.prompt("p", prompt.rstrip())
 
 
 def test_special_tokens_of_a_chat_stay_and_labels_are_text(smollm2: lh.Model) -> None:
@@ -77,22 +77,22 @@ def test_special_tokens_of_a_chat_stay_and_labels_are_text(smollm2: lh.Model) ->
     joiner = Joiner(smollm2, parse_special=True)
     alone = joiner.prompt("p", prompt)
     labels = ["yes", "no, not at all", "<|im_end|>"]
-    found = joiner.join(prompt, alone, labels)
-    assert found.prompt == alone
+    joint = joiner.join(prompt, alone, labels)
+    assert joint.prompt == alone
     end = lh.tokenize(smollm2, "<|im_end|>", parse_special=True)
-    assert found.continuations[0].tolist() == lh.tokenize(smollm2, "yes")
-    assert found.continuations[2].tolist() != end
-    assert lh.detokenize(smollm2, found.continuations[2]) == "<|im_end|>"
+    assert joint.continuations[0].tolist() == lh.tokenize(smollm2, "yes")
+    assert joint.continuations[2].tolist() != end
+    assert lh.detokenize(smollm2, joint.continuations[2]) == "<|im_end|>"
     # Without such a label, only the end of the prompt is tokenized with each label.
-    assert joiner.join(prompt, alone, labels[:2]).continuations == found.continuations[:2]
+    assert joiner.join(prompt, alone, labels[:2]).continuations == joint.continuations[:2]
 
 
 def test_token_ids_stay_as_they_are(smollm2: lh.Model) -> None:
     joiner = Joiner(smollm2, "auto")
     ids = joiner.prompt("p", [1, 2, 3])
-    found = joiner.join([1, 2, 3], ids, [" yes"])
-    assert found.prompt.tolist() == [1, 2, 3]
-    assert found.continuations[0].tolist() == lh.tokenize(smollm2, " yes")
+    joint = joiner.join([1, 2, 3], ids, [" yes"])
+    assert joint.prompt.tolist() == [1, 2, 3]
+    assert joint.continuations[0].tolist() == lh.tokenize(smollm2, " yes")
 
 
 def test_what_tokenizing_raises_is_the_error_of_its_text(

@@ -108,13 +108,13 @@ def test_states_count_as_libllama_has_them(
         lh.generate_parallel(context, [f"{i}" for i in range(200)], max_tokens=1)
         lib.lh_log_drain(lines, len(lines))
         log = ffi.string(lines).decode()
-        told = re.search(r"memory_recurrent: size = +([\d.]+) MiB.* (\d+) seqs", log)
-        assert told, log
+        match = re.search(r"memory_recurrent: size = +([\d.]+) MiB.* (\d+) seqs", log)
+        assert match, log
         n_sequences = context.plan.n_sequences
-        assert int(told[2]) == n_sequences == 200
+        assert int(match[2]) == n_sequences == 200
         per_sequence = kv_cells.bytes_per_sequence(model.metadata, model.info)
         counted = per_sequence * n_recurrent / model.info.n_layer
-        assert float(told[1]) == pytest.approx(200 * counted / 2**20, abs=0.01)
+        assert float(match[1]) == pytest.approx(200 * counted / 2**20, abs=0.01)
         cells = 256 * 200 * context.loop._sizing._bytes_per_cell
         assert context.plan.memory_bytes == cells + 200 * per_sequence
 

@@ -302,20 +302,20 @@ def test_an_adapted_model_shares_weights_and_answers_as_one_of_its_own(
             alone.append(answers(model))
     with lh.Model(path) as base:
         adapted = [base.adapted(file) for file in files]
-        assert [each.loras[0].scale for each in adapted] == [1, 0.5]
+        assert [variant.loras[0].scale for variant in adapted] == [1, 0.5]
         plain = answers(base)
-        assert [answers(each) for each in adapted] == alone
+        assert [answers(variant) for variant in adapted] == alone
         assert answers(base) == plain
         assert plain not in alone
-        for each in adapted:
-            each.close()
+        for variant in adapted:
+            variant.close()
         assert answers(base) == plain
         kept = base.adapted(tiny_adapter)
         for model in (base, kept):
             with lh.Context(model, n_threads=1) as context:
-                for each in (base, kept):
+                for variant in (base, kept):
                     with pytest.raises(lh.ContextError, match="has an open context"):
-                        each.adapted(tiny_adapter)
+                        variant.adapted(tiny_adapter)
             assert context.closed
         lh.embed_parallel(base, ["yes"])  # has ended
         base.adapted(tiny_adapter).close()

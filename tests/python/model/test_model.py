@@ -286,7 +286,7 @@ def test_short_rows_are_multiplied_correctly(
         file.quantize()
         for path in [tiny_path("llama"), *[file.path] * 4]:
             with lh.Model(path) as model, lh.Context(model) as context:
-                found = lh.generate_parallel(context, [prompt], max_tokens=1, logprobs=5)
-            rows.append(sorted(found[0].top_logprobs[0].values()))
+                reply = lh.generate_parallel(context, [prompt], max_tokens=1, logprobs=5)
+            rows.append(sorted(reply[0].top_logprobs[0].values()))
     assert rows[1:] == [rows[1]] * 4
     assert rows[1] == pytest.approx(rows[0], abs=0.2)

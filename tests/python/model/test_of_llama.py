@@ -70,10 +70,10 @@ def test_the_context_goes_with_its_llama(tiny_path: Callable[[str], Path]) -> No
     llama = llama_cpp.Llama(str(tiny_path("llama")), n_ctx=64, verbose=False)
     lh.generate(llama, "Hello", max_tokens=2)
     context = as_context(llama)
-    gone = [weakref.ref(each) for each in (llama, context, context.model)]
+    gone = [weakref.ref(part) for part in (llama, context, context.model)]
     del llama, context
     gc.collect()
-    assert [each() for each in gone] == [None] * 3
+    assert [ref() for ref in gone] == [None] * 3
 
 
 def test_a_model_outlives_its_llama(tiny_path: Callable[[str], Path]) -> None:
@@ -258,25 +258,25 @@ def test_what_cannot_be_computed_alike_is_refused_by_name(
 
 
 @pytest.fixture
-def ask(tmp_path: Path) -> Iterator[Callable[..., int]]:
+def n_stored(tmp_path: Path) -> Iterator[Callable[..., int]]:
     """Answer two prompts; return the number of answers that the journal had."""
 
-    def ask(ctx: Any) -> int:
+    def n_stored(ctx: Any) -> int:
         out = lh.generate_parallel(
             ctx, ["One", "Two"], max_tokens=3, journal=tmp_path / "run.sqlite"
         )
         assert out.errors == [None, None]
         return out.stats.n_journal
 
-    return ask
+    return n_stored
 
 
 def test_a_journal_tells_adapters_and_settings_apart(
-    tiny_path: Callable[[str], Path], tmp_path: Path, ask: Callable[..., int]
+    tiny_path: Callable[[str], Path], tmp_path: Path, n_stored: Callable[..., int]
 ) -> None:
     path = tiny_path("llama")
     first = tiny_loras.write(tmp_path / "a.gguf", TINY, size=0.5)
-    same = tiny_loras.write(tmp_path / "same.gguf", TINY, size=0.5)
+    equal = tiny_loras.write(tmp_path / "same.gguf", TINY, size=0.5)
     other = tiny_loras.write(tmp_path / "b.gguf", TINY, size=0.5, seed=2)
     kinds: list[tuple[object, dict[str, object]]] = [
         (None, {}),
@@ -292,44 +292,44 @@ def test_a_journal_tells_adapters_and_settings_apart(
     for n_known in (0, 2):
         for lora, settings in kinds:
             with lh.Model(path, lora=lora) as model, lh.Context(model, **settings) as ctx:
-                assert ask(ctx) == n_known
+                assert n_stored(ctx) == n_known
     # The same adapters with other names and in another order, or with scale 0.
-    for lora in (same, [other, same], [(first, 0)], [(same, 0.1), (other, 0)]):
+    for lora in (equal, [other, equal], [(first, 0)], [(equal, 0.1), (other, 0)]):
         with lh.Model(path, lora=lora) as model, lh.Context(model) as ctx:
-            assert ask(ctx) == 2
+            assert n_stored(ctx) == 2
     # A Llama with the same settings.
     for settings in (
         {},
-        {"lora_path": str(same), "lora_scale": 0.1},
+        {"lora_path": str(equal), "lora_scale": 0.1},
         {"rope_freq_scale": 0.1},
         {"yarn_beta_fast": 32.0, "yarn_attn_factor": 1.0},
     ):
         llama = make(path, flash_attn=False, **settings)
-        assert ask(llama) == 2
+        assert n_stored(llama) == 2
         llama.close()
 
 
 def test_a_changed_adapter_is_refused(
-    tiny_path: Callable[[str], Path], tmp_path: Path, ask: Callable[..., int]
+    tiny_path: Callable[[str], Path], tmp_path: Path, n_stored: Callable[..., int]
 ) -> None:
     lora = tiny_loras.write(tmp_path / "a.gguf", TINY, size=0.5)
     with lh.Model(tiny_path("llama"), lora=lora) as model, lh.Context(model) as context:
-        assert ask(context) == 0
+        assert n_stored(context) == 0
         tiny_loras.write(lora, TINY, size=0.5, seed=2)
         with pytest.raises(lh.JournalError, match=r"file 'a\.gguf' has changed since"):
-            ask(context)
+            n_stored(context)
     llama = make(tiny_path("llama"), lora_path=str(lora))
     lora.unlink()
     with pytest.raises(lh.ModelLoadError, match=r"there is no file '.*a\.gguf'"):
-        ask(llama)
+        n_stored(llama)
     llama.close()
 
 
 def test_keys_of_plain_models_are_as_they_were(
-    tiny_path: Callable[[str], Path], tmp_path: Path, ask: Callable[..., int]
+    tiny_path: Callable[[str], Path], tmp_path: Path, n_stored: Callable[..., int]
 ) -> None:
     with lh.Model(tiny_path("llama")) as model, lh.Context(model) as context:
-        ask(context)
+        n_stored(context)
     entry, _ = lh.journal_read(tmp_path / "run.sqlite")
     assert entry.settings == (
         '{"deterministic": false, "flash_attn": "auto", "max_tokens": 3, "stop": [], '
@@ -346,8 +346,8 @@ def test_what_the_file_says_of_rotation_is_not_taken_for_the_default() -> None:
         return _rope_arguments(params, metadata, "llama.rope.scaling")
 
     assert rope_of(params, plain) == {}
-    own = {**plain, "llama.rope.scaling.yarn_beta_fast": "8.000000"}
-    assert rope_of(params, own) == {"yarn_beta_fast": 32.0}
+    with_yarn = {**plain, "llama.rope.scaling.yarn_beta_fast": "8.000000"}
+    assert rope_of(params, with_yarn) == {"yarn_beta_fast": 32.0}
     params.rope_freq_scale, params.yarn_ext_factor = 0.1, 0.0
     assert rope_of(params, plain) == {
         "rope_freq_scale": loading.checked_rope({"rope_freq_scale": 0.1})[

@@ -157,7 +157,7 @@ assert dict(os.environ) == before
 
 
 @pytest.mark.parametrize(
-    ("system", "there", "expected"),
+    ("system", "present", "expected"),
     [
         ("win32", ["llama.dll"], "llama.dll"),
         ("win32", ["libllama.dll"], "libllama.dll"),  # compiled by MinGW
@@ -170,10 +170,10 @@ def test_libllama_is_found_under_the_names_of_its_system(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     system: str,
-    there: list[str],
+    present: list[str],
     expected: str,
 ) -> None:
-    for name in there:
+    for name in present:
         (tmp_path / name).touch()
     monkeypatch.setattr(sys, "platform", system)
     assert abi.libllama_path(tmp_path) == tmp_path / expected
@@ -279,13 +279,13 @@ def test_the_record_is_that_of_the_installed_version(llama_names: ModuleType) ->
 def test_new_and_changed_architectures_are_to_be_reviewed(
     llama_names: ModuleType, tmp_path: Path
 ) -> None:
-    same = "GGML_ASSERT(n_embd > 0); // as before"
+    code = "GGML_ASSERT(n_embd > 0); // as before"
     old = sources(
         tmp_path / "old",
         models={
-            "plain": same,
-            "grown": same,
-            "gone": same,
+            "plain": code,
+            "grown": code,
+            "gone": code,
             "base_of_child": "",
             "child": "",
         },
@@ -295,7 +295,7 @@ def test_new_and_changed_architectures_are_to_be_reviewed(
         tmp_path / "new",
         models={
             "plain": "  GGML_ASSERT(n_embd  > 0); // moved",
-            "grown": same + "\nx = create(TENSOR_NOT_REQUIRED);",
+            "grown": code + "\nx = create(TENSOR_NOT_REQUIRED);",
             "young": "",
             "base_of_child": "GGML_ASSERT(n_head % 2 == 0);",
             "child": "",

@@ -34,18 +34,18 @@ def test_a_full_cache_keeps_the_settings_of_an_answer_behind_a_thought(
     script = scripted_model.write(
         tmp_path / "m.gguf", "Hm", "</think>", "yes", chat_template=TEMPLATE
     )
-    made: list[weakref.ref[Any]] = []
+    refs: list[weakref.ref[Any]] = []
     native_sampling, native_thinking = engine.native_sampling, engine.native_thinking
 
     def noted_sampling(*args: Any) -> Any:
         settings = native_sampling(*args)
-        made.append(weakref.ref(settings[0]))
+        refs.append(weakref.ref(settings[0]))
         return settings
 
     def noted_thinking(*args: Any) -> Any:
         # The settings of the answer, then the settings of its thought, which emptied the
         # cache.
-        assert [ref() is not None for ref in made[-2:]] == [True, True]
+        assert [ref() is not None for ref in refs[-2:]] == [True, True]
         return native_thinking(*args)
 
     monkeypatch.setattr(engine, "_MAX_SETTINGS", 1)
@@ -53,11 +53,11 @@ def test_a_full_cache_keeps_the_settings_of_an_answer_behind_a_thought(
     monkeypatch.setattr(engine, "native_thinking", noted_thinking)
     thinking = lh.Thinking(budget=5, start="<think>", end="</think>")
     with lh.Model(script.path) as model, lh.Context(model, n_ctx=256) as context:
-        found = lh.generate_parallel(
+        results = lh.generate_parallel(
             context, ["a", "b"], chat=True, thinking=thinking, regex="yes|no"
         )
-    assert found.errors == [None, None]
-    assert len(made) == 2 * 2
+    assert results.errors == [None, None]
+    assert len(refs) == 2 * 2
 
 
 STEM = "a b c d " * 60

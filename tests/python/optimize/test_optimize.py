@@ -64,13 +64,13 @@ def test_a_file_must_be_worth_its_room(speedup: float) -> None:
 
 
 def report(chosen: str | None) -> OptimizeReport:
-    same = Speeds(base=BASE, other=BASE, same_answers=1.0)
+    speeds = Speeds(base=BASE, other=BASE, same_answers=1.0)
     return OptimizeReport(
         path=Path("new.gguf"),
         original=Path("old.gguf"),
         chosen=chosen,
         max_kl=0.01,
-        rows=(row_of_original("original", 98_000_000, near(0), same), GOOD, FAR),
+        rows=(row_of_original("original", 98_000_000, near(0), speeds), GOOD, FAR),
     )
 
 

@@ -58,17 +58,17 @@ def test_answers_are_those_of_one_context(
     actors: Cluster, context: lh.Context, settings: dict[str, object]
 ) -> None:
     here = lh.generate_parallel(context, PROMPTS, max_tokens=16, **settings)
-    there = lh.generate_parallel(actors, PROMPTS, max_tokens=16, **settings)
-    assert [r.tokens for r in there] == [r.tokens for r in here]
-    assert there.texts == here.texts
-    assert [r.parsed for r in there] == [r.parsed for r in here]
+    remote = lh.generate_parallel(actors, PROMPTS, max_tokens=16, **settings)
+    assert [r.tokens for r in remote] == [r.tokens for r in here]
+    assert remote.texts == here.texts
+    assert [r.parsed for r in remote] == [r.parsed for r in here]
     if "n" in settings:
-        each = [[(r.text, r.logprobs) for r in s] for s in there.samples]
-        assert each == [[(r.text, r.logprobs) for r in s] for s in here.samples]
-    rows = there.stats.actors
+        samples = [[(r.text, r.logprobs) for r in s] for s in remote.samples]
+        assert samples == [[(r.text, r.logprobs) for r in s] for s in here.samples]
+    rows = remote.stats.actors
     assert [row.actor for row in rows] == [0, 1]
     assert all(row.n_done > 0 for row in rows)
-    assert there.stats.n_generated_tokens == here.stats.n_generated_tokens
+    assert remote.stats.n_generated_tokens == here.stats.n_generated_tokens
 
 
 def test_an_actor_that_is_killed_loses_nothing(
@@ -101,25 +101,25 @@ def test_an_actor_that_is_killed_loses_nothing(
 def test_scores_are_those_of_one_context(actors: Cluster, context: lh.Context) -> None:
     labels = ["good", "bad", "neither good nor bad"]
     here = lh.classify_parallel(context, PROMPTS, labels)
-    there = lh.classify_parallel(actors, PROMPTS, labels)
-    assert np.array_equal(there.probs, here.probs)
+    remote = lh.classify_parallel(actors, PROMPTS, labels)
+    assert np.array_equal(remote.probs, here.probs)
     texts = [[f" {i % 7}", " something else"] for i in range(len(PROMPTS))]
     of_here, of_there = (lh.score_parallel(c, PROMPTS, texts) for c in (context, actors))
     assert np.array_equal(of_there.logprob, of_here.logprob)
-    found = [lh.perplexity(c, PROMPTS[:20]).perplexity for c in (context, actors)]
-    assert np.array_equal(*found)
+    perplexities = [lh.perplexity(c, PROMPTS[:20]).perplexity for c in (context, actors)]
+    assert np.array_equal(*perplexities)
     book = lh.Codebook("Which?", ["a", "b"])
-    each = [lh.annotate({"t": PROMPTS}, "t", book, c).frame for c in (context, actors)]
-    assert each[0]["label"] == each[1]["label"]
+    frames = [lh.annotate({"t": PROMPTS}, "t", book, c).frame for c in (context, actors)]
+    assert frames[0]["label"] == frames[1]["label"]
 
 
 def test_vectors_are_those_of_one_model(actors: Cluster, context: lh.Context) -> None:
     texts = [*PROMPTS[:30], ""]
     here = lh.embed_parallel(context.model, texts, deterministic=True)
-    there = lh.embed_parallel(actors, texts, deterministic=True)
-    assert np.array_equal(there.vectors, here.vectors, equal_nan=True)
-    assert there.errors == here.errors
-    assert there.stats.n_batches == here.stats.n_batches
+    remote = lh.embed_parallel(actors, texts, deterministic=True)
+    assert np.array_equal(remote.vectors, here.vectors, equal_nan=True)
+    assert remote.errors == here.errors
+    assert remote.stats.n_batches == here.stats.n_batches
 
 
 @_LONG
@@ -129,9 +129,9 @@ def test_an_encoder_makes_vectors_although_its_actor_dies(
     path = tiny_path("bert")
     with Cluster(Config(path, concurrency=1, num_cpus=0.5)) as encoders:
         os.kill(encoders.actors[0].pid, signal.SIGKILL)
-        there = lh.embed_parallel(encoders, PROMPTS, deterministic=True)
+        remote = lh.embed_parallel(encoders, PROMPTS, deterministic=True)
         here = lh.embed_parallel(lh.Model(path), PROMPTS, deterministic=True)
-        assert np.array_equal(there.vectors, here.vectors)
+        assert np.array_equal(remote.vectors, here.vectors)
         with pytest.raises(lh.ContextError, match="cannot generate"):
             lh.generate_parallel(encoders, PROMPTS)
         with pytest.raises(lh.ContextError, match="cannot generate"):

@@ -53,8 +53,8 @@ def has_bad(sent: Sequence[Request]) -> bool:
     return any(BAD in request.tokens for request in sent)
 
 
-def check(results: lh.Results, asked: list[Request], *bad: int) -> None:
-    for i, (result, request) in enumerate(zip(results, asked, strict=True)):
+def check(results: lh.Results, prompts: list[Request], *bad: int) -> None:
+    for i, (result, request) in enumerate(zip(results, prompts, strict=True)):
         if i in bad:
             assert result.finish_reason == "error"
             assert "processes that computed only this prompt died" in result.error
@@ -64,11 +64,11 @@ def check(results: lh.Results, asked: list[Request], *bad: int) -> None:
 
 
 def test_actors_share_a_call_and_what_they_did_adds_up() -> None:
-    asked = requests(300)
+    prompts = requests(300)
     actors = LocalActor(), LocalActor()
     with local_cluster(*actors) as loop:
-        results = Call(asked, seed=1).run(loop)
-    check(results, asked)
+        results = Call(prompts, seed=1).run(loop)
+    check(results, prompts)
     stats = results.stats
     assert [(row.actor, row.node) for row in stats.actors] == [(0, "node0"), (1, "node1")]
     assert sum(row.n_done for row in stats.actors) == 300
@@ -86,32 +86,32 @@ def test_actors_share_a_call_and_what_they_did_adds_up() -> None:
 @examples(20)
 def test_actors_that_die_at_random_lose_nothing(seed: int, n: int, n_actors: int) -> None:
     draw = Random(seed)
-    asked = requests(n)
+    prompts = requests(n)
     dies = [LocalActor(lambda sent: len(sent) > 1 and draw.random() < 0.6)]
     with local_cluster(*dies, *(LocalActor() for _ in range(n_actors - 1))) as loop:
-        results = Call(asked, seed=1).run(loop)
-    check(results, asked)
+        results = Call(prompts, seed=1).run(loop)
+    check(results, prompts)
 
 
 @pytest.mark.parametrize("bad", [(0,), (17,), (3, 4, 60), tuple(range(40, 46))])
 def test_a_prompt_that_kills_its_process_fails_alone(bad: tuple[int, ...]) -> None:
-    asked = requests(80)
+    prompts = requests(80)
     for i in bad:
-        asked[i].tokens.append(BAD)
+        prompts[i].tokens.append(BAD)
     with local_cluster(LocalActor(has_bad), LocalActor(has_bad)) as loop:
-        results = Call(asked, seed=1).run(loop)
-    check(results, asked, *bad)
+        results = Call(prompts, seed=1).run(loop)
+    check(results, prompts, *bad)
     assert results.stats.n_failed == len(bad)
 
 
 def test_on_error_stops_a_cluster_as_well() -> None:
-    asked = requests(40)
-    asked[3].tokens.append(BAD)
+    prompts = requests(40)
+    prompts[3].tokens.append(BAD)
     with (
         local_cluster(LocalActor(has_bad)) as loop,
         pytest.raises(lh.GenerationError, match=r"prompts\[3\] failed: .* died") as error,
     ):
-        Call(asked, seed=1, on_error="stop").run(loop)
+        Call(prompts, seed=1, on_error="stop").run(loop)
     assert len(error.value.results) == 40
 
 
@@ -129,14 +129,14 @@ def refuse(_sent: Sequence[Request]) -> None:
 
 
 def test_what_an_actor_has_no_memory_for_others_do() -> None:
-    asked = requests(100)
+    prompts = requests(100)
     actors = LocalActor(), LocalActor(before=refuse)
     with (
         local_cluster(*actors) as loop,
         pytest.warns(UserWarning, match="actor 1 on node1 answers no more .*no room"),
     ):
-        results = Call(asked, seed=1).run(loop)
-    check(results, asked)
+        results = Call(prompts, seed=1).run(loop)
+    check(results, prompts)
     assert results.stats.actors[0].n_done == 100
     assert len(actors[1].sent) <= 2
 
@@ -145,18 +145,18 @@ def test_an_actor_that_is_gone_for_good_fails_no_prompt() -> None:
     def gone(_sent: Sequence[Request]) -> None:
         raise ActorDiedError
 
-    asked = requests(30)
+    prompts = requests(30)
     with (
         local_cluster(LocalActor(before=gone), LocalActor()) as loop,
         pytest.warns(UserWarning, match="actor 0 on node0 answers no more"),
     ):
-        check(Call(asked, seed=1).run(loop), asked)
+        check(Call(prompts, seed=1).run(loop), prompts)
     with (
         local_cluster(LocalActor(before=gone)) as loop,
         pytest.warns(UserWarning, match="actor 0"),
         pytest.raises(ContextError, match="died"),
     ):
-        Call(asked, seed=1).run(loop)
+        Call(prompts, seed=1).run(loop)
 
 
 def test_what_no_actor_has_memory_for_ends_the_call_alone() -> None:
@@ -176,20 +176,20 @@ def test_a_piece_whose_actor_is_silent_also_runs_on_another(
 ) -> None:
     monkeypatch.setattr(cluster_loop, "_BACKUP_S", 0.2)
     is_over = Event()
-    asked = requests(100)
+    prompts = requests(100)
     with local_cluster(
         LocalActor(before=lambda _: is_over.wait(60)), LocalActor()
     ) as loop:
-        results = Call(asked, seed=1).run(loop)
+        results = Call(prompts, seed=1).run(loop)
         is_over.set()
-    check(results, asked)
+    check(results, prompts)
     assert [row.actor for row in results.stats.actors] == [1]
 
 
 def test_a_call_that_is_cancelled_keeps_what_it_has() -> None:
-    asked = requests(3000, max_tokens=40)
+    prompts = requests(3000, max_tokens=40)
     with local_cluster(LocalActor(), LocalActor()) as loop:
-        call = Call(asked, seed=1)
+        call = Call(prompts, seed=1)
         n_new = []
 
         def on_output(_i: int, _output: object) -> None:
@@ -210,8 +210,8 @@ def test_prompts_that_run_keep_their_beginnings_when_they_are_cancelled() -> Non
     actor = LocalActor()
     actor.inner._loop.close()
     actor.inner._loop, engine = stepping(plan(n_slots=12, n_hold=8, pooled=True))
-    asked = requests(100, max_tokens=250)
-    call = Call(asked, seed=1)
+    prompts = requests(100, max_tokens=250)
+    call = Call(prompts, seed=1)
 
     def cancel(n_runs: int) -> None:
         if n_runs == 9:
@@ -224,7 +224,7 @@ def test_prompts_that_run_keep_their_beginnings_when_they_are_cancelled() -> Non
     begun = [r for r in results if r.finish_reason == "cancelled" and r.tokens]
     assert 0 < len(begun) <= 12
     for r in begun:
-        assert r.tokens == answer(asked[r.index])[0][: len(r.tokens)]
+        assert r.tokens == answer(prompts[r.index])[0][: len(r.tokens)]
         assert r.partial == text_of(r.tokens)
 
 
@@ -241,20 +241,20 @@ def test_what_an_actor_does_not_give_back_is_not_waited_for(
 
 
 def test_callers_share_the_actors() -> None:
-    asked = [requests(150), requests(90, n_head=5), requests(40, n_head=30)]
-    found: dict[int, lh.Results] = {}
+    calls = [requests(150), requests(90, n_head=5), requests(40, n_head=30)]
+    results: dict[int, lh.Results] = {}
 
-    def ask(k: int) -> None:
-        found[k] = Call(asked[k], seed=1).run(loop)
+    def run_call(k: int) -> None:
+        results[k] = Call(calls[k], seed=1).run(loop)
 
     with local_cluster(LocalActor(), LocalActor()) as loop:
-        threads = [threading.Thread(target=ask, args=(k,)) for k in range(3)]
+        threads = [threading.Thread(target=run_call, args=(k,)) for k in range(3)]
         for thread in threads:
             thread.start()
         for thread in threads:
             thread.join(60)
     for k in range(3):
-        check(found[k], asked[k])
+        check(results[k], calls[k])
 
 
 def test_a_loop_that_is_closed_ends_its_calls() -> None:

@@ -50,8 +50,8 @@ def answers(tiny_path: Callable[[str], Path]) -> Callable[..., BatchActor]:
 
 def texts(n: int = 24, column: str = "prompt") -> pa.Table:
     words = ["sea", "bread", "winter", "music", "moon"]
-    each = [f"{words[i % 5]} {words[i % 3]} {i % 20}" for i in range(n)]
-    return pa.table({"id": list(range(n)), column: each})
+    rows = [f"{words[i % 5]} {words[i % 3]} {i % 20}" for i in range(n)]
+    return pa.table({"id": list(range(n)), column: rows})
 
 
 def in_batches(answer: BatchActor, table: pa.Table, size: int) -> pa.Table:
@@ -105,11 +105,11 @@ def test_row_numbers_as_ids_draw_as_one_call_does(
     answers: Callable[..., BatchActor], tiny_path: Callable[[str], Path]
 ) -> None:
     table = texts()
-    found = in_batches(answers(**DRAWN, id_column="id"), table, 5)
+    coded = in_batches(answers(**DRAWN, id_column="id"), table, 5)
     with lh.Model(tiny_path("llama")) as model, lh.Context(model, **CONTEXT) as context:
         prompts = table["prompt"].to_pylist()
         called = lh.generate_parallel(context, prompts, max_tokens=6, temperature=1.0)
-    assert found["out_text"].to_pylist() == called.texts
+    assert coded["out_text"].to_pylist() == called.texts
     assert len(set(called.texts)) > 20
 
 
@@ -142,8 +142,8 @@ def test_a_row_that_fails_has_its_reason_and_no_answer(
     raw = pa.array([b"well", b"", b"  ", None, b"\xff\xfe", b"x" * 3000], pa.binary())
     text = pa.Array.from_buffers(pa.string(), len(raw), raw.buffers())
     column = "text" if task in ("annotate", "embed") else "prompt"
-    found = answer(pa.table({column: text}))
-    reasons = found[found.column_names[-1]].to_pylist()
+    coded = answer(pa.table({column: text}))
+    reasons = coded[coded.column_names[-1]].to_pylist()
     assert reasons[0] is None
     assert "is empty" in reasons[1]
     assert "is empty" in reasons[2]
@@ -153,12 +153,12 @@ def test_a_row_that_fails_has_its_reason_and_no_answer(
         assert "is empty" in reasons[3]
     assert "UTF-8" in reasons[4]
     assert "shorten it" in reasons[5]
-    for name in found.column_names[1:-1]:
-        values = found[name].to_pylist()
+    for name in coded.column_names[1:-1]:
+        values = coded[name].to_pylist()
         assert values[0] is not None
         assert set(values[1:]) <= {None, "error"}  # of the prompt that is too long
     # A batch in which all rows fail has columns of the same types.
-    assert answer(pa.table({column: text.slice(1)})).schema == found.schema
+    assert answer(pa.table({column: text.slice(1)})).schema == coded.schema
 
 
 @pytest.mark.filterwarnings("ignore")
@@ -171,9 +171,9 @@ def test_a_number_without_room_in_its_column_is_a_reason(
         "required": ["n"],
         "additionalProperties": False,
     }
-    found = answers(schema=schema, max_tokens=80)(texts(1))
-    assert found["n"].to_pylist() == [None]
-    assert "64 bits" in found["error"][0].as_py()
+    coded = answers(schema=schema, max_tokens=80)(texts(1))
+    assert coded["n"].to_pylist() == [None]
+    assert "64 bits" in coded["error"][0].as_py()
 
 
 @pytest.mark.filterwarnings("ignore")
@@ -246,15 +246,15 @@ def test_parquet_in_and_out_although_an_actor_dies(
         """Actor that is killed once; Ray pickles a local class without this module."""
 
         async def __call__(self, table: pa.Table) -> pa.Table:
-            found = await super().__call__(table)
-            if 25 in found["id"].to_pylist():
+            coded = await super().__call__(table)
+            if 25 in coded["id"].to_pylist():
                 with suppress(FileExistsError):
                     os.close(os.open(marker, os.O_CREAT | os.O_EXCL))
                     os.kill(os.getpid(), 9)
-            return found
+            return coded
 
     monkeypatch.setattr(processor, "BatchAnswering", Dying)
-    made = lh.ray.map(
+    mapper = lh.ray.map(
         Config(
             tiny_path("llama"), concurrency=2, num_cpus=1, batch_size=8, context=CONTEXT
         ),
@@ -262,12 +262,12 @@ def test_parquet_in_and_out_although_an_actor_dies(
         postprocess=lambda row: {"id": row["id"], "answer": row["out_text"]},
         **{name: value for name, value in DRAWN.items() if name != "context"},
     )
-    found = made(ray.data.read_parquet(str(tmp_path / "in"))).take_all()
+    rows = mapper(ray.data.read_parquet(str(tmp_path / "in"))).take_all()
     assert os.path.exists(marker)  # noqa: PTH110
     monkeypatch.undo()
     prompts = [f"{text}." for text in table["text"].to_pylist()]
     expected = answers(**DRAWN)(pa.table({"prompt": prompts}))["out_text"].to_pylist()
-    assert found == [{"id": i, "answer": expected[i]} for i in range(60)]
+    assert rows == [{"id": i, "answer": expected[i]} for i in range(60)]
     options = ray.data.DataContext.get_current().execution_options
     assert not options.preserve_order  # of other data sets
 
@@ -278,9 +278,9 @@ def test_parquet_in_and_out_although_an_actor_dies(
 def test_what_is_wrong_is_told_to_the_driver(tiny_path: Callable[[str], Path]) -> None:
     import ray.data  # takes a second
 
-    made = lh.ray.map(Config(tiny_path("llama"), concurrency=1, num_cpus=1))
+    mapper = lh.ray.map(Config(tiny_path("llama"), concurrency=1, num_cpus=1))
     with pytest.raises(Exception, match=r"no column 'prompt'.*preprocess can return it"):
-        made(ray.data.range(3)).take_all()
+        mapper(ray.data.range(3)).take_all()
 
 
 ASKED = {"model": "tiny", "prompt": "a", "max_tokens": 3}

@@ -17,7 +17,7 @@ from llamaherd.engine.core.declaration import options_of
 from llamaherd.engine.core.sampling import SamplingParams
 from llamaherd.remote import client
 from llamaherd.remote.openai_form import form_of
-from openai_server import KEY, openai_server, said
+from openai_server import KEY, openai_server, reply_of
 
 if TYPE_CHECKING:
     from openai_server import Reply
@@ -32,7 +32,7 @@ def _fast(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def _echo(_path: str, body: dict[str, Any], _n: int) -> Reply:
-    return said(f"re: {body['messages'][-1]['content']}")
+    return reply_of(f"re: {body['messages'][-1]['content']}")
 
 
 def test_results_are_those_of_a_context_in_order() -> None:
@@ -42,11 +42,11 @@ def test_results_are_those_of_a_context_in_order() -> None:
             engine, [*prompts, "p0"], chat=True, system="Be brief."
         )
         one = lh.generate(engine, "alone", chat=True)
-    assert out.texts == [f"re: {each}" for each in [*prompts, "p0"]]
+    assert out.texts == [f"re: {prompt}" for prompt in [*prompts, "p0"]]
     assert one.text == "re: alone"
     assert server.most_at_once <= 4
-    assert len(server.asked) == 41  # equal prompts are asked once
-    _, body = server.asked[0]
+    assert len(server.requests) == 41  # equal prompts are asked once
+    _, body = server.requests[0]
     assert body["messages"][0] == {"role": "system", "content": "Be brief."}
     assert (body["model"], body["temperature"]) == ("tiny", 0)
     assert (out[0].n_prompt_tokens, out[0].n_generated_tokens) == (7, 3)
@@ -62,7 +62,7 @@ WRONG: dict[str, Reply] = {
     "a list": (200, [], {}),
     "no choices": (200, {"choices": []}, {}),
     "no message": (200, {"choices": [{}]}, {}),
-    "no text": said(None),
+    "no text": reply_of(None),
     "an error": (200, {"error": {"message": "inside"}}, {}),
 }
 
@@ -101,7 +101,7 @@ def test_a_refused_request_is_not_sent_again() -> None:
         with pytest.raises(lh.GenerationError, match="too long"):
             lh.generate(engine, "a", chat=True)
     assert "too long" in str(out[0].error)
-    assert len(server.asked) == 2
+    assert len(server.requests) == 2
 
 
 def test_a_server_that_is_gone_ends_the_call_and_keeps_its_results(
@@ -122,15 +122,15 @@ def test_the_same_call_continues_from_its_journal(tmp_path: Path) -> None:
     settings: Any = {"chat": True, "journal": journal, "temperature": 0.5}
     with openai_server(_echo) as server, lh.connect(server.url) as engine:
         lh.generate_parallel(engine, ["a", "b"], **settings)
-        n_asked = len(server.asked)
+        n_asked = len(server.requests)
         again = lh.generate_parallel(engine, ["a", "b", "c"], **settings)
         assert again.texts == ["re: a", "re: b", "re: c"]
         assert again.stats.n_journal == 2
-        assert len(server.asked) == n_asked + 1
+        assert len(server.requests) == n_asked + 1
         server.models = ["tiny", "other"]
         with lh.connect(server.url, "other") as other:  # another model answers anew
             lh.generate_parallel(other, ["a"], **settings)
-    assert len(server.asked) == n_asked + 2
+    assert len(server.requests) == n_asked + 2
     assert KEY.encode() not in journal.read_bytes()
 
 
@@ -138,7 +138,7 @@ def test_a_key_is_in_the_environment_and_nowhere_else(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(0)
-    told: list[str] = []
+    texts: list[str] = []
     with openai_server(_echo) as server:
         server.needs_key = True
         with pytest.raises(lh.ServerError, match="LAB_KEY") as caught:
@@ -146,7 +146,7 @@ def test_a_key_is_in_the_environment_and_nowhere_else(
         monkeypatch.setenv("LAB_KEY", KEY + "wrong")
         with pytest.raises(lh.ServerError, match="LAB_KEY") as refused:
             lh.connect(server.url, key_variable="LAB_KEY")
-        told += [str(caught.value), str(refused.value)]
+        texts += [str(caught.value), str(refused.value)]
         monkeypatch.setenv("LAB_KEY", KEY)
         engine = lh.connect(server.url, key_variable="LAB_KEY")
         journal = tmp_path / "out.journal"
@@ -154,13 +154,13 @@ def test_a_key_is_in_the_environment_and_nowhere_else(
         assert out.texts == ["re: a"]
         server.needs_key = False
         server._answer = lambda *_: (400, {"error": {"message": f"no {KEY}"}}, {})
-        told.append(str(lh.generate_parallel(engine, ["b"], chat=True)[0].error))
-        told += [repr(engine), str(engine.options), repr(vars(engine)["_address"])]
+        texts.append(str(lh.generate_parallel(engine, ["b"], chat=True)[0].error))
+        texts += [repr(engine), str(engine.options), repr(vars(engine)["_address"])]
     for wrong in (KEY, "http://me:hidden-one@lab/v1"):
-        with pytest.raises(lh.ArgumentError) as given:
+        with pytest.raises(lh.ArgumentError) as rejected:
             lh.connect(wrong if "lab" in wrong else "http://lab", key_variable=wrong)
-        told.append(str(given.value))
-    everything = " ".join([*told, caplog.text, journal.read_bytes().decode("latin-1")])
+        texts.append(str(rejected.value))
+    everything = " ".join([*texts, caplog.text, journal.read_bytes().decode("latin-1")])
     assert KEY not in everything
     assert "hidden-one" not in everything
 
@@ -217,14 +217,14 @@ def test_what_an_engine_cannot_do_is_refused_by_name(settings: dict[str, Any]) -
             assert of_ctx.value.argument == "context"
         with pytest.raises(lh.ArgumentTypeError):
             lh.chat(engine)
-    assert not server.asked
+    assert not server.requests
 
 
 def test_answers_follow_their_schema_and_wrong_ones_are_tried_again() -> None:
     def answer(_path: str, body: dict[str, Any], _n: int) -> Reply:
         assert body["response_format"]["json_schema"]["schema"]["type"] == "object"
         seeds.append(body.get("seed"))
-        return said('{"n": "one"}' if len(seeds) == 1 else '{"n": 1}')
+        return reply_of('{"n": "one"}' if len(seeds) == 1 else '{"n": 1}')
 
     seeds: list[object] = []
     schema = {"type": "object", "properties": {"n": {"type": "integer"}}}
@@ -234,7 +234,7 @@ def test_answers_follow_their_schema_and_wrong_ones_are_tried_again() -> None:
         assert out.parsed == [{"n": 1}]
         assert seeds[0] is None
         assert isinstance(seeds[1], int)  # the first try was greedy
-        cut = said('{"n": 1', finish_reason="length")
+        cut = reply_of('{"n": 1', finish_reason="length")
         server._answer = lambda *_: cut
         out = lh.generate_parallel(engine, ["b"], chat=True, schema=schema)
     assert (out[0].error_code, out[0].partial) == ("cut_off", '{"n": 1')
@@ -242,8 +242,8 @@ def test_answers_follow_their_schema_and_wrong_ones_are_tried_again() -> None:
 
 def _token(token: str, *others: tuple[str, float]) -> dict[str, Any]:
     top = [{"token": text, "logprob": math.log(p)} for text, p in others]
-    own = dict(others)[token]
-    return {"token": token, "logprob": math.log(own), "top_logprobs": top}
+    prob = dict(others)[token]
+    return {"token": token, "logprob": math.log(prob), "top_logprobs": top}
 
 
 def _labelled(owner: str, reply: Reply, labels: Any, **settings: Any) -> Any:
@@ -251,8 +251,8 @@ def _labelled(owner: str, reply: Reply, labels: Any, **settings: Any) -> Any:
         server.owner = owner
         with lh.connect(server.url) as engine:
             is_warned = settings.pop("warns", False)
-            told = pytest.warns(UserWarning, match="without prob")
-            with told if is_warned else nullcontext():
+            warning = pytest.warns(UserWarning, match="without prob")
+            with warning if is_warned else nullcontext():
                 out = lh.classify_parallel(engine, ["t"], labels, chat=True, **settings)
             return out, server
 
@@ -262,14 +262,14 @@ def test_probabilities_come_from_the_log_probabilities_of_a_forced_choice() -> N
         _token("po", ("po", 0.5), ("neg", 0.2), ("neu", 0.1), ("The", 0.2)),
         _token("s", ("s", 0.9), ("litics", 0.05)),
     ]
-    reply = said("pos", logprobs={"content": tokens})
+    reply = reply_of("pos", logprobs={"content": tokens})
     labels = {"pos": "Good", "neg": "Bad", "neu": "Neither", "politics": "Neither"}
     out, server = _labelled("llamacpp", reply, labels)
     p = [0.45, 0.2, 0.1 + 0.025]
     np.testing.assert_allclose(np.exp(out.logprobs[0]), p, rtol=1e-9)
     np.testing.assert_allclose(out.probs[0], np.array(p) / sum(p), rtol=1e-9)
     assert (out.labels, out.answers) == (["Good"], None)
-    _, body = server.asked[0]
+    _, body = server.requests[0]
     assert body["grammar"] == 'root ::= "pos" | "neg" | "neu" | "politics"'
     assert (body["logprobs"], body["top_logprobs"]) == (True, 200)
 
@@ -279,10 +279,10 @@ def test_probabilities_are_read_inside_a_json_object() -> None:
     start = [_token('{"', ('{"', 1e-4), ("{", 0.3), ("The", 0.5))]
     start += [_token("answer", ("answer", 0.1)), _token('": "', ('": "', 0.2))]
     tokens = [*start, _token("no", ("no", 0.6), ("yes", 0.3))]
-    reply = said('{"answer": "no"}', logprobs={"content": tokens})
+    reply = reply_of('{"answer": "no"}', logprobs={"content": tokens})
     out, server = _labelled("openai", reply, ["yes", "no"])
     np.testing.assert_allclose(np.exp(out.logprobs[0]), [0.3, 0.6], rtol=1e-9)
-    _, body = server.asked[0]
+    _, body = server.requests[0]
     schema = body["response_format"]["json_schema"]["schema"]
     assert schema["properties"]["answer"]["enum"] == ["yes", "no"]
 
@@ -299,7 +299,7 @@ def test_probabilities_are_read_inside_a_json_object() -> None:
     ids=["none", "null", "no alternatives", "not the answer", "no list"],
 )
 def test_a_label_without_probabilities_says_so(logprobs: object) -> None:
-    reply = said("yes", logprobs=logprobs)
+    reply = reply_of("yes", logprobs=logprobs)
     out, _ = _labelled("llamacpp", reply, ["yes", "no", "yes!"], warns=True)
     assert out.labels == ["yes"]
     assert np.isnan(out.probs).all()
@@ -307,7 +307,9 @@ def test_a_label_without_probabilities_says_so(logprobs: object) -> None:
 
 
 def test_a_label_that_the_engine_does_not_list_has_the_probability_0() -> None:
-    reply = said("yes", logprobs={"content": [_token("yes", ("yes", 0.5), ("x", 0.4))]})
+    reply = reply_of(
+        "yes", logprobs={"content": [_token("yes", ("yes", 0.5), ("x", 0.4))]}
+    )
     with (
         openai_server(lambda *_: reply) as server,
         lh.connect(server.url) as engine,
@@ -320,24 +322,24 @@ def test_a_label_that_the_engine_does_not_list_has_the_probability_0() -> None:
 
 def test_alternatives_that_lead_to_several_labels_leave_probabilities_unknown() -> None:
     tokens = [_token("a", ("a", 0.5), ("s", 0.4))]
-    reply = said("a", logprobs={"content": tokens})
+    reply = reply_of("a", logprobs={"content": tokens})
     out, _ = _labelled("vllm", reply, ["a", "sport", "space"], warns=True)
     assert np.isnan(out.probs).all()
 
 
 def test_an_annotation_needs_probabilities_or_generates_labels() -> None:
-    with openai_server(lambda *_: said("yes")) as server:
+    with openai_server(lambda *_: reply_of("yes")) as server:
         server.owner = "llamacpp"
         book = lh.Codebook("Is it?", ["yes", "no"])
         with lh.connect(server.url) as engine:
             with pytest.raises(lh.ArgumentError, match="generate") as caught:
                 lh.annotate({"t": ["a"]}, "t", book, engine, chat=True)
             assert caught.value.argument == "method"
-            found = lh.annotate(
+            coded = lh.annotate(
                 {"t": ["a", None]}, "t", book, engine, chat=True, method="generate"
             )
-        assert list(found.frame["label"]) == ["yes", None]
-        assert found.run["model"]["url"] == server.url
+        assert list(coded.frame["label"]) == ["yes", None]
+        assert coded.run["model"]["url"] == server.url
         with (
             lh.connect(server.url) as engine,
             pytest.raises(lh.ArgumentError) as of_split,
@@ -404,7 +406,7 @@ def test_closing_an_engine_ends_its_calls() -> None:
     def answer(*_: object) -> Reply:
         come.set()
         leave.wait(600)
-        return said("late")
+        return reply_of("late")
 
     with openai_server(answer) as server:
         try:
@@ -447,12 +449,12 @@ def test_on_error_stop_ends_the_call() -> None:
             lh.generate_parallel(engine, prompts, chat=True, on_error="stop")
         out = lh.generate_parallel(engine, prompts, chat=True, on_error="return")
     assert out[0].finish_reason == "error"
-    assert len(server.asked) < 20
+    assert len(server.requests) < 20
 
 
 def test_lone_surrogates_become_valid_text() -> None:
     with (
-        openai_server(lambda *_: said("a\ud800")) as server,
+        openai_server(lambda *_: reply_of("a\ud800")) as server,
         lh.connect(server.url) as engine,
     ):
         assert lh.generate(engine, "x", chat=True).text == "a\ufffd"
@@ -472,7 +474,7 @@ def test_the_body_is_valid_for_each_kind_of_server() -> None:
                     thinking=False,
                     stop=["\n"],
                 )
-            _, body = server.asked[0]
+            _, body = server.requests[0]
             assert (body[name], body["top_k"], body["min_p"]) == (1.1, 40, 0.05)
             assert body["chat_template_kwargs"] == {"enable_thinking": False}
             assert body["stop"] == ["\n"]
@@ -505,14 +507,14 @@ def test_a_redirection_is_not_followed(monkeypatch: pytest.MonkeyPatch) -> None:
         with openai_server(lambda *_: reply) as server, lh.connect(server.url) as engine:
             out = lh.generate_parallel(engine, ["a"], chat=True)
         assert "307" in str(out[0].error)
-        assert not other.asked
+        assert not other.requests
 
 
 def test_a_model_whose_name_has_a_slash_has_a_journal_of_its_own(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    with openai_server(lambda *_: said("yes")) as server:
+    with openai_server(lambda *_: reply_of("yes")) as server:
         server.models = ["owner/model"]
         book = lh.Codebook("Is it?", ["yes", "no"])
         with lh.connect(server.url) as engine:
@@ -527,7 +529,7 @@ def test_a_model_whose_name_has_a_slash_has_a_journal_of_its_own(
                     journal=True,
                 )
     assert len(list(tmp_path.glob("*-owner-model.journal"))) == 1
-    assert len(server.asked) == 2
+    assert len(server.requests) == 2
 
 
 def test_empty_prompts_fail_alone() -> None:

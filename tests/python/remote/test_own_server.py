@@ -54,11 +54,11 @@ SETTINGS: list[dict[str, Any]] = [
 def test_answers_are_those_of_a_context(
     both: tuple[lh.Context, lh.RemoteEngine], settings: dict[str, Any]
 ) -> None:
-    here, there = (lh.generate_parallel(host, PROMPTS, **settings) for host in both)
-    assert there.texts == here.texts
-    assert there.parsed == here.parsed
-    assert there.finish_reasons == here.finish_reasons
-    counts = [[one.n_generated_tokens for one in out] for out in (here, there)]
+    here, remote = (lh.generate_parallel(host, PROMPTS, **settings) for host in both)
+    assert remote.texts == here.texts
+    assert remote.parsed == here.parsed
+    assert remote.finish_reasons == here.finish_reasons
+    counts = [[one.n_generated_tokens for one in out] for out in (here, remote)]
     assert counts[0] == counts[1]
 
 
@@ -67,14 +67,14 @@ def test_probabilities_are_those_of_a_context(
 ) -> None:
     labels = {"yes": "Yes", "no": "No", "an answer": "No"}
     for settings in ({}, {"normalize": "byte"}, {"normalize": "pmi"}, {"chat": True}):
-        here, there = (
+        here, remote = (
             lh.classify_parallel(host, PROMPTS, labels, **settings)  # type: ignore[arg-type]
             for host in both
         )
-        np.testing.assert_allclose(there.probs, here.probs, atol=1e-4)
-        np.testing.assert_allclose(there.logprobs, here.logprobs, atol=1e-3)
-        assert there.labels == here.labels
-        assert [note[:18] for note in there.notes] == ["Median coverage is"]
+        np.testing.assert_allclose(remote.probs, here.probs, atol=1e-4)
+        np.testing.assert_allclose(remote.logprobs, here.logprobs, atol=1e-3)
+        assert remote.labels == here.labels
+        assert [note[:18] for note in remote.notes] == ["Median coverage is"]
         assert [note[:18] for note in here.notes] == ["Median coverage is"]
     journal = tmp_path / "labels.journal"
     first, again = (
@@ -95,33 +95,33 @@ def test_texts_are_coded_as_by_a_context(
         lh.Codebook("Count.", schema=fields, type="fields"),
     )
     for book in books:
-        here, there = (
+        here, remote = (
             lh.annotate(data, "text", book, host, max_tokens=20)
             if book.schema
             else lh.annotate(data, "text", book, host)
             for host in both
         )
-        assert set(there.frame) == set(here.frame)
+        assert set(remote.frame) == set(here.frame)
         if not book.schema:
-            assert list(there.frame["label"]) == list(here.frame["label"])
+            assert list(remote.frame["label"]) == list(here.frame["label"])
             np.testing.assert_allclose(
-                np.array(there.frame["p_yes"], float),
+                np.array(remote.frame["p_yes"], float),
                 np.array(here.frame["p_yes"], float),
                 atol=2e-3,
             )
     page = tmp_path / "report.html"
-    lh.report(there, page)
+    lh.report(remote, page)
     assert both[1].url in page.read_text()
 
 
 def test_vectors_are_those_of_a_context(
     both: tuple[lh.Context, lh.RemoteEngine],
 ) -> None:
-    here, there = (
+    here, remote = (
         lh.embed_parallel(host, [*PROMPTS, ""], pooling="last") for host in both
     )
-    np.testing.assert_allclose(there.vectors, here.vectors, atol=1e-5)
-    assert [each is None for each in there.errors] == [True] * 4 + [False]
+    np.testing.assert_allclose(remote.vectors, here.vectors, atol=1e-5)
+    assert [error is None for error in remote.errors] == [True] * 4 + [False]
 
 
 def test_samples_differ_between_prompts_and_repeat(
@@ -140,7 +140,7 @@ def test_a_prompt_that_fails_has_the_reason(
     both: tuple[lh.Context, lh.RemoteEngine],
 ) -> None:
     out = lh.generate_parallel(both[1], ["a", "e" * 5000, None, ""], max_tokens=2)
-    assert [each is None for each in out.errors] == [True, False, False, False]
+    assert [error is None for error in out.errors] == [True, False, False, False]
     assert out.error_codes[2:] == ["missing", "empty"]
     with pytest.raises(lh.ArgumentError) as caught:
         lh.generate_parallel(both[1], ["a"], template="x", chat=True)

@@ -62,10 +62,10 @@ def test_a_server_is_an_engine_whose_journal_outlives_it(
         remote.start_server(path, options=("--n-threads", "2"))
     settings: Any = {"max_tokens": 5, "journal": tmp_path / "out.journal"}
     with lh.connect(server) as engine:
-        found = lh.generate_parallel(engine, ["a", "b c"], **settings)
+        answers = lh.generate_parallel(engine, ["a", "b c"], **settings)
     with lh.Model(path) as model, lh.Context(model) as ctx:
-        same = lh.generate_parallel(ctx, ["a", "b c"], max_tokens=5)
-    assert found.texts == same.texts
+        expected = lh.generate_parallel(ctx, ["a", "b c"], max_tokens=5)
+    assert answers.texts == expected.texts
     log = (folder / "default" / "server.log").read_text(encoding="utf-8")
     assert server.key not in log + repr(server) + str(server)
     assert (folder / "default" / "server.json").stat().st_mode & 0o77 == 0
@@ -78,7 +78,7 @@ def test_a_server_is_an_engine_whose_journal_outlives_it(
     again = remote.start_server(path, options=ONE)
     with lh.connect(again) as engine:
         stored = lh.generate_parallel(engine, ["a", "b c"], **settings)
-    assert stored.texts == found.texts
+    assert stored.texts == answers.texts
     assert stored.stats.n_journal == 2
 
 
@@ -160,11 +160,11 @@ def test_a_process_that_cannot_be_looked_at_is_not_taken_for_ended(
 def test_programs_that_start_a_server_at_the_same_time_get_the_same_one(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    made: list[object] = []
+    calls: list[object] = []
     at_start, run = threading.Barrier(2), processes._Start.run
 
     def counted(*args: Any, **options: Any) -> remote.RemoteServer:
-        made.append(args)
+        calls.append(args)
         return run(*args, **options)
 
     def start() -> remote.RemoteServer:
@@ -175,7 +175,7 @@ def test_programs_that_start_a_server_at_the_same_time_get_the_same_one(
     with ThreadPoolExecutor(2) as pool:
         one, other = (pool.submit(start) for _ in range(2))
     assert one.result() == other.result()
-    assert len(made) == 1
+    assert len(calls) == 1
 
 
 def test_a_start_that_another_process_does_not_finish_is_not_waited_for_forever(
@@ -192,11 +192,11 @@ def test_a_start_that_another_process_does_not_finish_is_not_waited_for_forever(
 
 
 def test_another_process_with_the_same_id_is_not_the_server() -> None:
-    own = process_start.start_of_process(os.getpid())
+    start = process_start.start_of_process(os.getpid())
     here = replace(SERVER, pid=os.getpid())
-    assert own
-    assert replace(here, started=own).is_running
-    assert not replace(here, started=f"{own}0").is_running
+    assert start
+    assert replace(here, started=start).is_running
+    assert not replace(here, started=f"{start}0").is_running
     assert not remote.stop_server(here)  # otherwise this test would end
     ended = subprocess.Popen([sys.executable, "-c", ""], stdin=subprocess.PIPE)
     started = process_start.start_of_process(ended.pid)
@@ -229,7 +229,7 @@ def test_a_server_ends_with_its_program_or_stays(path: Path) -> None:
         "import os, signal; os.kill(os.getpid(), signal.SIGKILL)\n"
     )
     subprocess.run([sys.executable, "-c", program, str(path)], check=False)
-    assert [each.name for each in remote.list_servers()] == ["ends", "stays"]
+    assert [running.name for running in remote.list_servers()] == ["ends", "stays"]
     wait_until(lambda: not remote.server_named("ends").is_running)
     stays = remote.server_named("stays")
     assert stays.is_running

@@ -282,12 +282,12 @@ def test_an_error_is_raised_where_the_results_are_asked_for(
     job = starter.start()
     assert job.wait(60)
     assert repr(job).endswith("failed: no luck>")
-    for ask in (
+    for method in (
         *(job.results, job.results, job.result, job.outcome),
         lambda: asyncio.run(job._await_results()),
     ):
         with pytest.raises(OddError, match="no luck"):
-            ask()
+            method()
     starter.gate.opened.set()
     first.cancel()
     assert first.wait(60)

@@ -118,7 +118,7 @@ def test_robustness_is_one_call(context: lh.Context) -> None:
         seed=1234.0,
         settings={"normalize": "token"},
     )
-    same = lh.robustness(
+    expected = lh.robustness(
         {"text": TEXTS}, "text", {"own": BOOK}, context, orders=1, normalize="token"
     )
     assert form["class"] == "llamaherd_robustness"
@@ -128,7 +128,7 @@ def test_robustness_is_one_call(context: lh.Context) -> None:
     assert column(labels, "row") == [1, 2, 3, 4, 5, 6]
     names = labels["columns"][2]["levels"]
     codes = column(labels, "order 2")
-    assert [names[code - 1] for code in codes] == same.labels[1]
+    assert [names[code - 1] for code in codes] == expected.labels[1]
     run = json.loads(part(form, "runs")["values"][0])
     assert run["versions"]["R"] == "4.5.0"
     assert run["settings"]["normalize"] == "token"
@@ -416,5 +416,5 @@ def test_no_interrupt_reaches_a_thread_that_has_ended() -> None:
 def test_several_results_of_r_are_read() -> None:
     stored = {".class": "stored", "content": '{"title": "a"}', "title": "b"}
     read = arguments.read_argument({"estimates": [stored, stored]})["estimates"]
-    assert [each.content for each in read] == [{"title": "b"}] * 2
+    assert [estimates.content for estimates in read] == [{"title": "b"}] * 2
     assert arguments.read_argument([1.0, {"a": 1.0}]) == [1.0, {"a": 1.0}]

@@ -156,8 +156,8 @@ def test_pieces_have_kinds_and_iteration_yields_the_answer(loop: object) -> None
 
 
 def test_pieces_have_the_log_probabilities_of_new_tokens(loop: object) -> None:
-    asked = replace(long_request(), logprobs=1)
-    handle = Handle(loop, asked, None, stream=True)
+    prompt = replace(long_request(), logprobs=1)
+    handle = Handle(loop, prompt, None, stream=True)
     pieces = list(handle)
     assert len(pieces) > 3
     result = handle.result(60)
@@ -216,12 +216,12 @@ class NoAnswer:
 def test_an_answer_that_does_not_follow_its_schema_is_raised(
     loop: object, max_tokens: int, reason: str
 ) -> None:
-    asked = replace(request([1, 2], max_tokens), shape=NoAnswer())
-    handle = Handle(loop, asked, None, stream=True)
+    prompt = replace(request([1, 2], max_tokens), shape=NoAnswer())
+    handle = Handle(loop, prompt, None, stream=True)
     with pytest.raises(GenerationError, match=reason) as caught:
         handle.result(60)
     assert not isinstance(caught.value, PromptError)
-    assert caught.value.results[0].partial == text_of(answer(asked)[0])
+    assert caught.value.results[0].partial == text_of(answer(prompt)[0])
     read: list[str] = []
     with pytest.raises(GenerationError, match=reason):
         read.extend(handle)
@@ -303,14 +303,14 @@ def test_callbacks_are_called_once_whenever_they_come(loop: object) -> None:
 
 
 def test_asyncio_waits_without_threads(loop: object) -> None:
-    asked = [request([i, 3], 30) for i in range(40)]
+    requests = [request([i, 3], 30) for i in range(40)]
 
     async def main() -> None:
         n_threads = threading.active_count()
-        handles = [Handle(loop, asked_request, None) for asked_request in asked]
+        handles = [Handle(loop, asked_request, None) for asked_request in requests]
         results = await asyncio.gather(*handles)
         assert threading.active_count() <= n_threads + 1
-        for asked_request, result in zip(asked, results, strict=True):
+        for asked_request, result in zip(requests, results, strict=True):
             assert_right(result, asked_request)
 
     asyncio.run(main())

@@ -265,7 +265,7 @@ def test_ctrl_c_at_any_line_of_a_chat_keeps_a_whole_conversation(
     with lh.Model(path) as model, lh.Context(model, n_threads=1) as context:
         settings: dict[str, Any] = {"max_tokens": 5, "ignore_eos": True}
 
-        def ask(chat: lh.Chat, *, is_stream: bool) -> None:
+        def talk(chat: lh.Chat, *, is_stream: bool) -> None:
             if is_stream:
                 list(chat.stream("a"))
             else:
@@ -273,12 +273,12 @@ def test_ctrl_c_at_any_line_of_a_chat_keeps_a_whole_conversation(
 
         for is_stream in (False, True):
             with interrupted_at(0) as lines:
-                ask(lh.chat(context, **settings), is_stream=is_stream)
+                talk(lh.chat(context, **settings), is_stream=is_stream)
             n_lines = lines[0]
             for k in range(1, n_lines + 1, max(1, n_lines // 60)):
                 chat = lh.chat(context, **settings)
                 with interrupted_at(k), suppress(KeyboardInterrupt):
-                    ask(chat, is_stream=is_stream)
+                    talk(chat, is_stream=is_stream)
                 before = [turn["role"] for turn in chat.turns]
                 assert before in ([], roles), k
                 assert chat.ask("b").finish_reason == "length"

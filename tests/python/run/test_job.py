@@ -73,9 +73,9 @@ def test_a_call_without_a_journal_starts_only_the_thread_of_the_loop(
 
 
 def test_cancelling_keeps_the_finished() -> None:
-    asked, is_cancelled = call(400, 10), threading.Event()
-    context = held_context(lambda _: asked.progress.n_done < 20 or is_cancelled.wait(60))
-    job = Job(HostedCall(context, asked))
+    large, is_cancelled = call(400, 10), threading.Event()
+    context = held_context(lambda _: large.progress.n_done < 20 or is_cancelled.wait(60))
+    job = Job(HostedCall(context, large))
     wait_until(lambda: job.progress.n_done >= 20)
     job.cancel()
     is_cancelled.set()
@@ -156,13 +156,13 @@ def test_an_interrupt_keeps_the_finished() -> None:
             raise KeyboardInterrupt
 
     def hold(_: int) -> None:
-        if asked.progress.n_done > 10:
-            wait_until(lambda: asked.is_cancelled)
+        if large.progress.n_done > 10:
+            wait_until(lambda: large.is_cancelled)
 
-    asked = call(2000, 20)
+    large = call(2000, 20)
     context = held_context(hold)
     with pytest.raises(KeyboardInterrupt) as caught:
-        run_to_end(lambda: HostedCall(context, asked), report, range(2000), none_answered)
+        run_to_end(lambda: HostedCall(context, large), report, range(2000), none_answered)
     assert isinstance(caught.value, Interrupted)
     finished = [result for result in caught.value.results if result.is_finished]
     assert 10 < len(finished) < 2000
@@ -243,8 +243,8 @@ def test_a_long_call_on_a_slow_file_names_the_command_once() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         note_slow_file(host, MANY)
-    told = {R: r'model_optimize\("c"\)', COMMAND_LINE: "`llamaherd optimize c`"}
-    for terms, text in told.items():
+    commands = {R: r'model_optimize\("c"\)', COMMAND_LINE: "`llamaherd optimize c`"}
+    for terms, text in commands.items():
         slow_file._noted.clear()
         with spoken_in(terms), pytest.warns(UserWarning, match=text):
             note_slow_file(_host("c"), MANY)

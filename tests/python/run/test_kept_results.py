@@ -434,19 +434,19 @@ class FailingEngine(FakeEngine):
     """Engine that fails when some prompts are answered."""
 
     def run(self, *args: Any, **options: Any) -> Any:
-        if asked[0].progress.n_done > 3:
+        if live[0].progress.n_done > 3:
             raise EngineError
         return super().run(*args, **options)
 
 
-asked: list[Call] = []
+live: list[Call] = []
 
 
 def test_a_call_whose_loop_fails_keeps_its_answers() -> None:
-    asked[:] = [Call([request([i, 1], 3) for i in range(40)], seed=1)]
+    live[:] = [Call([request([i, 1], 3) for i in range(40)], seed=1)]
     context = FakeContext(FailingEngine(4096, 12))
     with pytest.raises(EngineError) as caught:
-        run_to_end(lambda: HostedCall(context, asked[0]), False, range(40), none_answered)
+        run_to_end(lambda: HostedCall(context, live[0]), False, range(40), none_answered)
     assert 3 < len(answers(kept_results(caught.value))) < 40
     assert kept_results(caught.value).finish_reasons.count("cancelled") > 0
 
@@ -494,8 +494,8 @@ def test_calls_that_end_together_keep_only_their_own_answers(
 
 
 def test_r_gets_the_answers_of_a_job_that_failed() -> None:
-    asked[:] = [Call([request([i, 1], 3) for i in range(40)], seed=1)]
-    job = Job(HostedCall(FakeContext(FailingEngine(4096, 12)), asked[0]))
+    live[:] = [Call([request([i, 1], 3) for i in range(40)], seed=1)]
+    job = Job(HostedCall(FakeContext(FailingEngine(4096, 12)), live[0]))
     assert _r.job_result(job)["error_type"] == "EngineError"
     assert _r.job_keep(job)["ok"]
     texts = plain(_r.job_result(job)["value"])

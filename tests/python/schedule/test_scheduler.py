@@ -34,9 +34,9 @@ class Bench:
 
     def hold(self, *prefixes: Client) -> None:
         """Check that each prefix starts alone, and hold it."""
-        for each in prefixes:
-            assert self.started() == [each]
-            self.scheduler.held(each)
+        for stem in prefixes:
+            assert self.started() == [stem]
+            self.scheduler.held(stem)
 
 
 def prefix(
@@ -49,8 +49,8 @@ def prefix(
     priority: int = 0,
 ) -> Client:
     """Create a prefix that n clients continue."""
-    asked = request(tokens, 0, priority=priority)
-    return Client(id=id_, call=call, request=asked, parent=parent, n_unsubmitted=n)
+    needed = request(tokens, 0, priority=priority)
+    return Client(id=id_, call=call, request=needed, parent=parent, n_unsubmitted=n)
 
 
 def prompt(
@@ -62,23 +62,23 @@ def prompt(
     priority: int = 0,
     index: int = 0,
 ) -> Client:
-    asked = request(tokens, priority=priority)
-    return Client(id=id_, call=call, index=index, request=asked, parent=parent)
+    needed = request(tokens, priority=priority)
+    return Client(id=id_, call=call, index=index, request=needed, parent=parent)
 
 
 def test_a_prefix_that_nobody_needs_any_more_is_not_computed() -> None:
     bench = Bench(1, 1, 500)
     stem = prefix(0, 0, [1] * 100, n=2)
-    own = prompt(1, 0, [1] * 100 + [2], stem, priority=1)
-    bench.add(0, stem, own)
+    urgent = prompt(1, 0, [1] * 100 + [2], stem, priority=1)
+    bench.add(0, stem, urgent)
     bench.add(1, prompt(2, 1, [1] * 100 + [4], stem))
     bench.hold(stem)
-    assert bench.started(100) == [own]
+    assert bench.started(100) == [urgent]
     # The prefix must be computed again for the other call, which is then removed.
     action = bench.scheduler.make_room()
     assert (action.kind, action.client) == (Kind.RELEASE, stem)
     assert not bench.scheduler.remove(1)
-    bench.scheduler.ended(own)
+    bench.scheduler.ended(urgent)
     assert not bench.started()
 
 
@@ -167,8 +167,8 @@ def test_a_prefix_that_finds_no_place_is_done_without() -> None:
 def test_a_prefix_that_others_come_to_continue_needs_more_places() -> None:
     bench = Bench(4, 1)
     other, outer = prefix(0, 0, [7] * 50), prefix(1, 1, [1] * 50)
-    for call, each in enumerate((other, outer)):
-        bench.add(call, each, prompt(10 + call, call, [*each.request.tokens, 2], each))
+    for call, stem in enumerate((other, outer)):
+        bench.add(call, stem, prompt(10 + call, call, [*stem.request.tokens, 2], stem))
     inner = prefix(2, 2, [1] * 80, outer, n=0)
     assert (outer.n_levels, inner.n_levels) == (2, 1)
     assert (outer.depth, inner.depth) == (1, 2)
@@ -256,7 +256,7 @@ def test_two_prefixes_do_not_replace_each_other_forever() -> None:
     assert (action.kind, action.client) == (Kind.FAIL, second)
     bench.scheduler.ended(second)
     starts = bench.scheduler.admit(60)
-    forks = [(each.client, each.fork_from) for each in starts if each.client in prompts]
+    forks = [(s.client, s.fork_from) for s in starts if s.client in prompts]
     assert forks == [(prompts[0], first.id), (prompts[1], None)]
 
 

@@ -108,16 +108,16 @@ def test_every_prompt_gets_the_answer_it_would_get_alone(
     engine = FakeEngine(sizes.n_ctx, sizes.n_sequences, n_batch=n_batch, pooled=pooled)
     results, _ = run(requests, sizes, engine)
     assert [result.index for result in results] == list(range(len(requests)))
-    for asked, result in zip(requests, results, strict=True):
-        n_prompt = len(asked.tokens)
+    for prompt, result in zip(requests, results, strict=True):
+        n_prompt = len(prompt.tokens)
         if n_prompt == 0:
             assert "empty" in str(result.error)
-        elif n_prompt + asked.max_tokens > n_cells:
-            assert str(n_prompt + asked.max_tokens) in str(result.error)
-        elif POISON in asked.tokens:
+        elif n_prompt + prompt.max_tokens > n_cells:
+            assert str(n_prompt + prompt.max_tokens) in str(result.error)
+        elif POISON in prompt.tokens:
             assert "llama_decode: -1" in str(result.error)
         else:
-            assert_right(result, asked)
+            assert_right(result, prompt)
     assert results.stats.n_failed == sum(r.finish_reason == "error" for r in results)
 
 
@@ -132,9 +132,9 @@ def test_calls_after_each_other_share_what_is_kept(
     loop = make_loop(plan(4, 1000, n_hold, pooled=pooled))
     for requests in calls:
         results, _ = run(requests, loop=loop)
-        for asked, result in zip(requests, results, strict=True):
-            if asked.tokens and POISON not in asked.tokens:
-                assert_right(result, asked)
+        for prompt, result in zip(requests, results, strict=True):
+            if prompt.tokens and POISON not in prompt.tokens:
+                assert_right(result, prompt)
 
 
 @given(
@@ -153,10 +153,10 @@ def test_small_calls_in_any_order_continue_what_ended_before(
     loop._sizing.engine.can_cut = can_cut
     for requests in calls:
         results, _ = run(requests, loop=loop)
-        for asked, result in zip(requests, results, strict=True):
-            n_needed = len(asked.tokens) + asked.max_tokens
-            if asked.tokens and POISON not in asked.tokens and n_needed <= n_cells:
-                assert_right(result, asked)
+        for prompt, result in zip(requests, results, strict=True):
+            n_needed = len(prompt.tokens) + prompt.max_tokens
+            if prompt.tokens and POISON not in prompt.tokens and n_needed <= n_cells:
+                assert_right(result, prompt)
 
 
 def test_a_call_of_several_prompts_copies_what_a_single_prompt_has_computed() -> None:
@@ -430,7 +430,7 @@ def test_progress_counts_prompt_tokens_that_are_read_or_need_not_be() -> None:
     requests = [request([*shared, 50 + i], 20) for i in range(30)]
     requests += [requests[0]] * 3
     call = Call(requests, seed=1)
-    total = sum(len(each.tokens) for each in requests)
+    total = sum(len(prompt.tokens) for prompt in requests)
     seen = [call.progress]
     call.run(make_loop(plan(n_slots=4, n_cells=400), Watched(400, 20)))
     seen.append(call.progress)

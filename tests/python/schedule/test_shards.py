@@ -49,8 +49,8 @@ def test_each_prompt_is_in_one_shard_that_costs_what_a_trie_has(
     assert sorted(members) == list(range(len(prompts)))
     for shard, cost in zip(shards.members, shards.costs, strict=True):
         assert list(shard) == sorted(shard)
-        own = [prompts[i] for i in shard]
-        assert cost == n_in_trie(own) + n_answer * len(own)
+        texts = [prompts[i] for i in shard]
+        assert cost == n_in_trie(texts) + n_answer * len(texts)
     assert shards.n_unique == n_in_trie(prompts) + n_answer * len(prompts)
 
 

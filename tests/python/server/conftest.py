@@ -35,12 +35,12 @@ TEMPLATE = (
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Write two models that answer, an encoder, and an adapter of the first model."""
-    made = tmp_path_factory.mktemp("models")
-    tiny_models.write(made / "one.gguf", "llama", 1)
-    tiny_models.write(made / "two.gguf", "llama", 2)
-    tiny_models.write(made / "vectors.gguf", "bert")
-    tiny_loras.write(made / "style.gguf", SHAPES, size=1.0)
-    return made
+    path = tmp_path_factory.mktemp("models")
+    tiny_models.write(path / "one.gguf", "llama", 1)
+    tiny_models.write(path / "two.gguf", "llama", 2)
+    tiny_models.write(path / "vectors.gguf", "bert")
+    tiny_loras.write(path / "style.gguf", SHAPES, size=1.0)
+    return path
 
 
 @pytest.fixture(scope="session")
@@ -60,21 +60,21 @@ def ctx(
     path = tmp_path_factory.mktemp("tiny") / "tiny.gguf"
     template, changes = module.get("TEMPLATE", TEMPLATE), module.get("MODEL", {})
     tiny_models.write(path, "llama", chat_template=template, **changes)
-    with lh.Model(path) as model, lh.Context(model, **module.get("CONTEXT", {})) as made:
-        yield made
+    with lh.Model(path) as model, lh.Context(model, **module.get("CONTEXT", {})) as host:
+        yield host
 
 
 @pytest.fixture(scope="module")
 def real(request: pytest.FixtureRequest, ctx: lh.Context) -> Iterator[Client]:
     """Return the client of a server on `ctx`, with the settings SERVER of the module."""
-    with served(ctx, **vars(request.module).get("SERVER", {})) as made:
-        yield made
+    with served(ctx, **vars(request.module).get("SERVER", {})) as connection:
+        yield connection
 
 
 @pytest.fixture(scope="module")
 def real_sdk(real: Client) -> Iterator[openai.OpenAI]:
-    with sdk_of(real) as made:
-        yield made
+    with sdk_of(real) as api:
+        yield api
 
 
 @pytest.fixture(scope="session")
@@ -100,5 +100,5 @@ def client(fake: FakeContext, _both: tuple[FakeContext, Client]) -> Client:  # n
 
 @pytest.fixture
 def sdk(client: Client) -> Iterator[openai.OpenAI]:
-    with sdk_of(client) as made:
-        yield made
+    with sdk_of(client) as api:
+        yield api

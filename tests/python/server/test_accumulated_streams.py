@@ -56,11 +56,11 @@ def _comparable(value: Any) -> Any:
         left_out |= {"prompt_tokens_details", "input_tokens_details"}
         return {
             # Only in streams, arguments keep the white space that the model wrote.
-            key: _arguments(each) if key == "arguments" else _comparable(each)
-            for key, each in value.items()
-            if key not in left_out and each is not None
+            key: _arguments(part) if key == "arguments" else _comparable(part)
+            for key, part in value.items()
+            if key not in left_out and part is not None
         }
-    return [_comparable(each) for each in value] if isinstance(value, list) else value
+    return [_comparable(part) for part in value] if isinstance(value, list) else value
 
 
 def _arguments(text: str) -> Any:
@@ -73,20 +73,20 @@ def _arguments(text: str) -> Any:
 
 @pytest.mark.parametrize("kind", CHATS)
 def test_a_chat(real_sdk: openai.OpenAI, kind: str) -> None:
-    ask: dict[str, Any] = {
+    body: dict[str, Any] = {
         "model": NAME,
         "messages": [{"role": "user", "content": "a"}],
         "max_tokens": 12,
         "seed": 3,
         **CHATS[kind],
     }
-    whole = real_sdk.chat.completions.create(**ask)
+    whole = real_sdk.chat.completions.create(**body)
     usage = {"include_usage": True}
-    with real_sdk.chat.completions.stream(**ask, stream_options=usage) as stream:
+    with real_sdk.chat.completions.stream(**body, stream_options=usage) as stream:
         chunks = [event.chunk for event in stream if event.type == "chunk"]
-        found = stream.current_completion_snapshot
-    assert _comparable(found.to_dict()) == _comparable(whole.to_dict())
-    for choice, other in zip(found.choices, whole.choices, strict=True):
+        snapshot = stream.current_completion_snapshot
+    assert _comparable(snapshot.to_dict()) == _comparable(whole.to_dict())
+    for choice, other in zip(snapshot.choices, whole.choices, strict=True):
         assert choice.message.content == other.message.content
     # Each answer begins with its role and ends with its reason; then comes the usage.
     *others, last = chunks
@@ -95,23 +95,25 @@ def test_a_chat(real_sdk: openai.OpenAI, kind: str) -> None:
     assert last.usage is not None
     assert all(chunk.usage is None for chunk in others)
     for i in range(len(whole.choices)):
-        own = [each for chunk in others for each in chunk.choices if each.index == i]
-        assert own[0].delta.role == "assistant"
-        assert [each.finish_reason is None for each in own[:-1]] == [True] * len(own[:-1])
-        assert own[-1].finish_reason is not None
-        assert not own[-1].delta.to_dict()
-        for each in own[1:-1]:
-            assert each.delta.content or each.delta.tool_calls
+        parts = [part for chunk in others for part in chunk.choices if part.index == i]
+        assert parts[0].delta.role == "assistant"
+        assert [part.finish_reason is None for part in parts[:-1]] == [True] * len(
+            parts[:-1]
+        )
+        assert parts[-1].finish_reason is not None
+        assert not parts[-1].delta.to_dict()
+        for part in parts[1:-1]:
+            assert part.delta.content or part.delta.tool_calls
 
 
 @pytest.mark.parametrize("n", [1, 2])
 def test_a_completion(real_sdk: openai.OpenAI, n: int) -> None:
-    ask: dict[str, Any] = {"model": NAME, "prompt": "a", "max_tokens": 12, "seed": 3}
-    ask |= {"n": n, "stop": ["e"]}
-    whole = real_sdk.completions.create(**ask)
+    body: dict[str, Any] = {"model": NAME, "prompt": "a", "max_tokens": 12, "seed": 3}
+    body |= {"n": n, "stop": ["e"]}
+    whole = real_sdk.completions.create(**body)
     chunks = list(
         real_sdk.completions.create(
-            **ask, stream=True, stream_options={"include_usage": True}
+            **body, stream=True, stream_options={"include_usage": True}
         )
     )
     assert chunks[-1].choices == []
@@ -119,10 +121,10 @@ def test_a_completion(real_sdk: openai.OpenAI, n: int) -> None:
     assert whole.usage is not None
     assert chunks[-1].usage.total_tokens == whole.usage.total_tokens
     for choice in whole.choices:
-        own = [c for chunk in chunks for c in chunk.choices if c.index == choice.index]
-        assert "".join(each.text for each in own) == choice.text
-        reasons = [each.finish_reason for each in own]
-        assert reasons == [None] * (len(own) - 1) + [choice.finish_reason]
+        parts = [c for chunk in chunks for c in chunk.choices if c.index == choice.index]
+        assert "".join(part.text for part in parts) == choice.text
+        reasons = [part.finish_reason for part in parts]
+        assert reasons == [None] * (len(parts) - 1) + [choice.finish_reason]
 
 
 @pytest.mark.parametrize(
@@ -138,14 +140,14 @@ def test_a_completion(real_sdk: openai.OpenAI, n: int) -> None:
     ],
 )
 def test_a_response(real_sdk: openai.OpenAI, fields: dict[str, Any]) -> None:
-    ask: dict[str, Any] = {"model": NAME, "input": "a", "max_output_tokens": 16}
-    ask |= {"extra_body": {"seed": 3}, **fields}
-    whole = real_sdk.responses.create(**ask)
-    with real_sdk.responses.stream(**ask) as stream:
+    body: dict[str, Any] = {"model": NAME, "input": "a", "max_output_tokens": 16}
+    body |= {"extra_body": {"seed": 3}, **fields}
+    whole = real_sdk.responses.create(**body)
+    with real_sdk.responses.stream(**body) as stream:
         events = list(stream)
-    found = events[-1].response  # type: ignore[union-attr]
-    one, other = _comparable(found.to_dict()), _comparable(whole.to_dict())
-    for each in (*one["output"], *other["output"]):
-        each.pop("call_id", None)
+    response = events[-1].response  # type: ignore[union-attr]
+    one, other = _comparable(response.to_dict()), _comparable(whole.to_dict())
+    for item in (*one["output"], *other["output"]):
+        item.pop("call_id", None)
     assert one == other
-    assert [each.sequence_number for each in events] == list(range(len(events)))
+    assert [event.sequence_number for event in events] == list(range(len(events)))

@@ -48,10 +48,10 @@ def test_a_batch_from_its_file_to_its_answers(
     counts = batch.request_counts
     assert (counts.total, counts.completed, counts.failed) == (6, 5, 1)
     good = outcomes(sdk, batch.output_file_id)
-    assert [each["custom_id"] for each in good] == [f"id-{i}" for i in range(5)]
-    for i, each in enumerate(good):
-        assert (each["error"], each["response"]["status_code"]) == (None, 200)
-        (choice,) = each["response"]["body"]["choices"]
+    assert [row["custom_id"] for row in good] == [f"id-{i}" for i in range(5)]
+    for i, row in enumerate(good):
+        assert (row["error"], row["response"]["status_code"]) == (None, 200)
+        (choice,) = row["response"]["body"]["choices"]
         assert choice["text"] == answer(f"p{i}", 2)
     (bad,) = outcomes(sdk, batch.error_file_id)
     assert (bad["custom_id"], bad["response"]["status_code"]) == ("id-5", 400)
@@ -67,7 +67,7 @@ def test_a_file_of_windows_is_read(sdk: openai.OpenAI) -> None:
     batch = wait_for_end(sdk, begun(sdk, content))
     assert batch.status == "completed"
     good = outcomes(sdk, batch.output_file_id)
-    assert [each["custom_id"] for each in good] == ["id-0", "id-1"]
+    assert [row["custom_id"] for row in good] == ["id-0", "id-1"]
 
 
 def test_a_line_with_a_key_twice_is_refused(sdk: openai.OpenAI) -> None:
@@ -88,9 +88,9 @@ def test_files_are_listed_read_and_removed(sdk: openai.OpenAI) -> None:
     assert "/" not in one.filename
     assert "\\" not in one.filename
     assert sdk.files.content(one.id).content == content
-    listed = sdk.files.list(limit=1)
-    assert [each.id for each in listed.data] == [two.id]
-    assert [each.id for each in sdk.files.list(limit=1, after=two.id).data] == [one.id]
+    page = sdk.files.list(limit=1)
+    assert [info.id for info in page.data] == [two.id]
+    assert [info.id for info in sdk.files.list(limit=1, after=two.id).data] == [one.id]
     assert sdk.files.retrieve(one.id).to_dict() == one.to_dict()
     for file in (one, two):
         assert sdk.files.delete(file.id).deleted
@@ -105,21 +105,21 @@ def test_chats_and_responses_run_in_batches(
     folder = tmp_path_factory.mktemp("batches")
     path = tiny_models.write(folder / "tiny.gguf", "llama", chat_template=template)
     messages: list[Any] = [{"role": "user", "content": "a"}]
-    ask = {"temperature": 0, "model": NAME}
+    fields = {"temperature": 0, "model": NAME}
     with lh.Model(path) as model, lh.Context(model, n_seq_max=4) as ctx:  # noqa: SIM117
         with served(ctx) as client, sdk_of(client) as sdk:
             chat = sdk.chat.completions.create(
                 messages=messages, max_tokens=4, model=NAME, temperature=0
             )
-            body = {"messages": messages, "max_tokens": 4, **ask}
-            got = wait_for_end(sdk, begun(sdk, jsonl([entry(0, CHAT, **body)]), CHAT))
-            (line,) = outcomes(sdk, got.output_file_id)
+            body = {"messages": messages, "max_tokens": 4, **fields}
+            ended = wait_for_end(sdk, begun(sdk, jsonl([entry(0, CHAT, **body)]), CHAT))
+            (line,) = outcomes(sdk, ended.output_file_id)
             message = line["response"]["body"]["choices"][0]["message"]
             assert message["content"] == chat.choices[0].message.content
-            body = {"input": "a", "max_output_tokens": 4, **ask}
+            body = {"input": "a", "max_output_tokens": 4, **fields}
             url = "/v1/responses"
-            got = wait_for_end(sdk, begun(sdk, jsonl([entry(0, url, **body)]), url))
-            (line,) = outcomes(sdk, got.output_file_id)
+            ended = wait_for_end(sdk, begun(sdk, jsonl([entry(0, url, **body)]), url))
+            (line,) = outcomes(sdk, ended.output_file_id)
             (item,) = line["response"]["body"]["output"]
             assert item["content"][0]["text"] == chat.choices[0].message.content
 
@@ -149,7 +149,7 @@ def test_a_cancelled_batch_keeps_what_is_answered(
     assert sdk.batches.cancel(batch.id).status in ("cancelling", "cancelled")
     ended = wait_for_end(sdk, batch)
     assert (ended.status, ended.request_counts.completed) == ("cancelled", 1)
-    assert [each["custom_id"] for each in outcomes(sdk, ended.output_file_id)] == ["id-0"]
+    assert [row["custom_id"] for row in outcomes(sdk, ended.output_file_id)] == ["id-0"]
     reasons = [handle.result().finish_reason for handle in fake.handles]
     assert reasons == ["length", "cancelled", "cancelled"]
     with pytest.raises(openai.ConflictError):
@@ -220,8 +220,8 @@ def test_too_many_requests_are_refused(
 def test_a_batch_that_cannot_be(
     client: Client, fields: dict[str, Any], param: str
 ) -> None:
-    status, got = client.post("/v1/batches", {**NEVER, **fields})
-    assert (status, got["error"]["param"]) == (400, param)
+    status, response = client.post("/v1/batches", {**NEVER, **fields})
+    assert (status, response["error"]["param"]) == (400, param)
 
 
 @pytest.mark.parametrize(
@@ -234,18 +234,18 @@ def test_a_batch_that_cannot_be(
 )
 @pytest.mark.parametrize("path", ["/v1/files/{}", "/files/{}/content", "/v1/batches/{}"])
 def test_names_of_nothing(client: Client, path: str, name: str) -> None:
-    status, got, _ = client.ask("GET", path.format(name))
-    assert (status, got["error"]["type"]) == (404, "not_found_error")
-    assert len(got["error"]["message"]) < 600
+    status, response, _ = client.ask("GET", path.format(name))
+    assert (status, response["error"]["type"]) == (404, "not_found_error")
+    assert len(response["error"]["message"]) < 600
 
 
 def _form(*parts: tuple[str, bytes], boundary: str = "xyz") -> bytes:
-    found = b"".join(
+    form = b"".join(
         b"--%b\r\nContent-Disposition: form-data; %b\r\n\r\n%b\r\n"
         % (boundary.encode(), head.encode(), body)
         for head, body in parts
     )
-    return found + f"--{boundary}--\r\n".encode()
+    return form + f"--{boundary}--\r\n".encode()
 
 
 PURPOSE = ('name="purpose"', b"batch")
@@ -280,10 +280,12 @@ FILE = ('name="file"; filename="a"', b"{}")
 )
 def test_a_broken_form(client: Client, body: bytes, param: str | None) -> None:
     kind = {"content-type": "multipart/form-data; boundary=xyz"}
-    status, got, _ = client.ask("POST", "/v1/files", body, kind)
-    assert (status, got["error"]["param"]) == (400, param)
-    status, got, _ = client.ask("POST", "/v1/files", body, {"content-type": "text/plain"})
-    assert (status, got["error"]["code"]) == (400, "invalid_form")
+    status, response, _ = client.ask("POST", "/v1/files", body, kind)
+    assert (status, response["error"]["param"]) == (400, param)
+    status, response, _ = client.ask(
+        "POST", "/v1/files", body, {"content-type": "text/plain"}
+    )
+    assert (status, response["error"]["code"]) == (400, "invalid_form")
 
 
 def test_sizes_are_limited(
@@ -298,8 +300,8 @@ def test_sizes_are_limited(
         assert client.ask("POST", "/v1/files", _form(PURPOSE, FILE), kind)[0] == 413
         monkeypatch.setattr(pages, "_MOST_ACTIVE", 0)
         (file,) = client.ask("GET", "/files")[1]["data"]
-        status, got = client.post("/batches", {**NEVER, "input_file_id": file["id"]})
-        assert (status, got["error"]["code"]) == (429, "too_many_batches")
+        status, response = client.post("/batches", {**NEVER, "input_file_id": file["id"]})
+        assert (status, response["error"]["code"]) == (429, "too_many_batches")
         (left,) = (tmp_path / "data" / "files").iterdir()
         assert left.name == file["id"]
         monkeypatch.undo()
@@ -333,7 +335,7 @@ def test_a_batch_that_expires(fake: FakeContext, monkeypatch: pytest.MonkeyPatch
         batch = wait_for_end(sdk, begun(sdk, jsonl([entry(i) for i in range(3)])))
         assert (batch.status, batch.output_file_id) == ("expired", None)
         lost = outcomes(sdk, batch.error_file_id)
-        assert [each["error"]["code"] for each in lost] == ["batch_expired"] * 3
+        assert [row["error"]["code"] for row in lost] == ["batch_expired"] * 3
     fake.may_run.set()
 
 
@@ -352,9 +354,9 @@ def test_a_killed_server_loses_no_answer(chat_model: lh.Model, tmp_path: Path) -
     with started(chat_model, *data) as client, sdk_of(client) as sdk:
         assert sdk.batches.retrieve(batch.id).request_counts.completed >= n_done
         ended = wait_for_end(sdk, batch)
-        got = outcomes(sdk, ended.output_file_id)
+        answered = outcomes(sdk, ended.output_file_id)
     assert (ended.status, ended.error_file_id) == ("completed", None)
-    assert [each["custom_id"] for each in got] == [f"id-{i}" for i in range(300)]
+    assert [row["custom_id"] for row in answered] == [f"id-{i}" for i in range(300)]
 
 
 def test_batches_go_on_with_the_next_server(fake: FakeContext, tmp_path: Path) -> None:
@@ -373,8 +375,8 @@ def test_batches_go_on_with_the_next_server(fake: FakeContext, tmp_path: Path) -
     with served(fake, data=tmp_path) as client, sdk_of(client) as sdk:
         ended = wait_for_end(sdk, batch)
         assert (ended.status, ended.request_counts.completed) == ("completed", 3)
-        got = outcomes(sdk, ended.output_file_id)
-        assert [each["custom_id"] for each in got] == ["id-0", "id-1", "id-2"]
+        answered = outcomes(sdk, ended.output_file_id)
+        assert [row["custom_id"] for row in answered] == ["id-0", "id-1", "id-2"]
     # The requests that were answered did not run again.
     assert [str(h.prompt) for h in fake.handles] == ["p0", "b", "p2", "b"]
     names = {path.name for path in (tmp_path / "files").iterdir()}

@@ -138,8 +138,8 @@ def _answered(real: Client, path: str, body: dict[str, Any]) -> None:
         else:
             assert real.events(path, body)[-1] == "[DONE]"
         return
-    status, got = real.post(path, body)
-    assert status == 200, got
+    status, response = real.post(path, body)
+    assert status == 200, response
 
 
 @pytest.mark.parametrize("program", BODIES)
@@ -148,13 +148,13 @@ def test_bodies_of_sources(real: Client, program: str) -> None:
     _answered(real, path, {"model": "local-model", **body})
 
 
-@pytest.mark.parametrize("each", RECORDED, ids=lambda each: each["client"])
-def test_recorded_bodies(real: Client, each: dict[str, Any]) -> None:
-    _answered(real, each["path"], each["body"])
+@pytest.mark.parametrize("recording", RECORDED, ids=lambda recording: recording["client"])
+def test_recorded_bodies(real: Client, recording: dict[str, Any]) -> None:
+    _answered(real, recording["path"], recording["body"])
 
 
 def test_most_programs_are_recorded() -> None:
-    told = " ".join(each["client"] for each in RECORDED)
+    clients = " ".join(recording["client"] for recording in RECORDED)
     for name in (
         "litellm",
         "instructor",
@@ -163,4 +163,4 @@ def test_most_programs_are_recorded() -> None:
         "llama_index",
         "llm",
     ):
-        assert name in told
+        assert name in clients

@@ -40,24 +40,24 @@ pytestmark = pytest.mark.slow(
 def test_data_are_of_this_moment(fake: FakeContext, client: Client) -> None:
     before = client.ask("GET", DATA)[1]
     client.post("/generate", {"prompt": "a", "max_tokens": 3})
-    status, got, headers = client.ask("GET", DATA)
+    status, figures, headers = client.ask("GET", DATA)
     assert (status, headers["cache-control"]) == (200, "no-store")
-    assert got["models"] == [NAME]
-    assert got["load"]["n_slots"] == fake.n_slots
-    assert got["counts"]["n_generated"] - before["counts"]["n_generated"] == 3
-    assert got["memory"]["process"] > 1 << 20
-    assert got["uptime_s"] > before["uptime_s"]
+    assert figures["models"] == [NAME]
+    assert figures["load"]["n_slots"] == fake.n_slots
+    assert figures["counts"]["n_generated"] - before["counts"]["n_generated"] == 3
+    assert figures["memory"]["process"] > 1 << 20
+    assert figures["uptime_s"] > before["uptime_s"]
 
 
 def test_pages_are_open_and_data_need_the_key(fake: FakeContext) -> None:
     with served(fake, api_key="secret") as client:
         for path in STATIC_FILES:
-            with socket.create_connection(("127.0.0.1", client.port)) as own:
+            with socket.create_connection(("127.0.0.1", client.port)) as connection:
                 head = (
                     f"GET {path} HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n"
                 )
-                own.sendall(head.encode())
-                text = own.makefile("rb").read().decode().lower()
+                connection.sendall(head.encode())
+                text = connection.makefile("rb").read().decode().lower()
             assert text.startswith("http/1.1 200"), path
             assert "content-security-policy: default-src 'none'" in text
             assert NAME not in text.split("\r\n\r\n", 1)[1]
@@ -132,8 +132,8 @@ def test_slots_are_of_the_engine_and_shown_by_kind(
 
 def _shown(client: Client, id_: str) -> dict[str, Any]:
     """Return a batch of the dashboard; tests of other files use the same server."""
-    (found,) = [b for b in client.ask("GET", DATA)[1]["batches"] if b["id"] == id_]
-    return found
+    (batch,) = [b for b in client.ask("GET", DATA)[1]["batches"] if b["id"] == id_]
+    return batch
 
 
 def test_batches_have_a_bar_and_the_time_left(
@@ -144,9 +144,9 @@ def test_batches_have_a_bar_and_the_time_left(
     with sdk_of(client) as sdk:
         batch = begun(sdk, jsonl(requests))
         wait_until(lambda: _shown(client, batch.id)["n_total"] == 3)
-        found = _shown(client, batch.id)
+        current = _shown(client, batch.id)
         expected = {"id": batch.id, "endpoint": "/v1/completions", "n_total": 3}
-        assert found == {
+        assert current == {
             **expected,
             "status": "in_progress",
             "n_done": 0,
@@ -159,8 +159,8 @@ def test_batches_have_a_bar_and_the_time_left(
             fake.may_run.set()
             row.get_by_role("cell", name="completed").wait_for()
             row.get_by_text("3 of 3", exact=True).wait_for()
-    found = _shown(client, batch.id)
-    assert found == {
+    current = _shown(client, batch.id)
+    assert current == {
         **expected,
         "status": "completed",
         "n_done": 3,

@@ -35,15 +35,15 @@ def _requests(model: lh.Model) -> list[list[int]]:
 
 
 def _choices(real: Client, body: dict[str, Any]) -> list[Any]:
-    status, got = real.post(TEXT, body)
-    assert status == 200, got
-    return got["choices"]  # type: ignore[no-any-return]
+    status, response = real.post(TEXT, body)
+    assert status == 200, response
+    return response["choices"]  # type: ignore[no-any-return]
 
 
 def _expected(ctx: lh.Context, tokens: Sequence[int]) -> list[float]:
-    found = lh.perplexity(ctx, [tokens]).token_logprobs[0]
-    assert found is not None
-    return found.tolist()
+    logprobs = lh.perplexity(ctx, [tokens]).token_logprobs[0]
+    assert logprobs is not None
+    return logprobs.tolist()
 
 
 def test_lists_of_token_lists_have_the_numbers_of_the_library(
@@ -53,11 +53,11 @@ def test_lists_of_token_lists_have_the_numbers_of_the_library(
     choices = _choices(real, {"prompt": prompts, **ASK})
     assert [choice["index"] for choice in choices] == [0, 1, 2, 3]
     for prompt, choice in zip(prompts, choices, strict=True):
-        found = choice["logprobs"]
-        values = found["token_logprobs"]
+        logprobs = choice["logprobs"]
+        values = logprobs["token_logprobs"]
         assert len(values) == len(prompt) + 1
         assert values[0] is None
-        assert found["top_logprobs"][0] is None
+        assert logprobs["top_logprobs"][0] is None
         assert values[1:-1] == pytest.approx(_expected(ctx, prompt), abs=1e-6)
         (best,) = lh.generate(ctx, prompt, max_tokens=1, logprobs=0).logprobs or [None]
         assert values[-1] == pytest.approx(best, abs=1e-5)
@@ -82,17 +82,17 @@ def test_a_token_is_greedy_if_its_number_is_the_highest(
     written = lh.generate(ctx, start, max_tokens=6, ignore_eos=True).tokens
     other = (written[2] + 1) % ctx.model.n_vocab
     prompts = [[*start, *written], [*start, *written[:2], other, *written[3:]]]
-    found = [each["logprobs"] for each in _choices(real, {"prompt": prompts, **ASK})]
+    logprobs = [row["logprobs"] for row in _choices(real, {"prompt": prompts, **ASK})]
     greedy = [
         [
             value == max(top.values())
             for value, top in zip(
-                each["token_logprobs"][len(start) : -1],
-                each["top_logprobs"][len(start) : -1],
+                row["token_logprobs"][len(start) : -1],
+                row["top_logprobs"][len(start) : -1],
                 strict=True,
             )
         ]
-        for each in found
+        for row in logprobs
     ]
     assert greedy[0] == [True] * 6
     assert greedy[1][:3] == [True, True, False]
@@ -101,20 +101,20 @@ def test_a_token_is_greedy_if_its_number_is_the_highest(
 def test_offsets_are_places_in_the_text(real: Client) -> None:
     (choice,) = _choices(real, {**ASK, "prompt": "one two", "max_tokens": 4})
     assert choice["text"].startswith("one two")
-    found = choice["logprobs"]
-    assert len(set(map(len, found.values()))) == 1
-    offsets = found["text_offset"]
+    logprobs = choice["logprobs"]
+    assert len(set(map(len, logprobs.values()))) == 1
+    offsets = logprobs["text_offset"]
     assert offsets == sorted(offsets)
     assert offsets[0] == 0
     n = next(i for i, at in enumerate(offsets) if at >= len("one two"))
-    text = "".join(found["tokens"][i] for i in range(n) if offsets[i + 1] > offsets[i])
+    text = "".join(logprobs["tokens"][i] for i in range(n) if offsets[i + 1] > offsets[i])
     assert text.strip() == "one two"
 
 
 def test_several_tokens_are_those_of_a_request_without_echo(real: Client) -> None:
-    ask = {"prompt": ["a", "b"], "max_tokens": 5, "temperature": 0, "logprobs": 2}
-    plain = _choices(real, ask)
-    echoed = _choices(real, {**ask, "echo": True})
+    body = {"prompt": ["a", "b"], "max_tokens": 5, "temperature": 0, "logprobs": 2}
+    plain = _choices(real, body)
+    echoed = _choices(real, {**body, "echo": True})
     for prompt, one, other in zip("ab", plain, echoed, strict=True):
         assert other["text"] == prompt + one["text"]
         n = len(one["logprobs"]["token_logprobs"])
@@ -123,17 +123,17 @@ def test_several_tokens_are_those_of_a_request_without_echo(real: Client) -> Non
 
 
 def test_without_logprobs_or_tokens(real: Client, ctx: lh.Context) -> None:
-    ask = {"prompt": "a b", "echo": True, "temperature": 0}
-    (echoed,) = _choices(real, {**ask, "max_tokens": 3})
-    (plain,) = _choices(real, {**ask, "echo": False, "max_tokens": 3})
+    body = {"prompt": "a b", "echo": True, "temperature": 0}
+    (echoed,) = _choices(real, {**body, "max_tokens": 3})
+    (plain,) = _choices(real, {**body, "echo": False, "max_tokens": 3})
     assert echoed["text"] == "a b" + plain["text"]
-    status, got = real.post(TEXT, {**ask, "max_tokens": 0, "logprobs": 0})
+    status, response = real.post(TEXT, {**body, "max_tokens": 0, "logprobs": 0})
     assert status == 200
-    assert got["choices"][0]["text"] == "a b"
-    assert got["usage"]["completion_tokens"] == 0
-    values = got["choices"][0]["logprobs"]["token_logprobs"]
+    assert response["choices"][0]["text"] == "a b"
+    assert response["usage"]["completion_tokens"] == 0
+    values = response["choices"][0]["logprobs"]["token_logprobs"]
     assert values[1:] == pytest.approx(_expected(ctx, lh.tokenize(ctx.model, "a b")))
-    events = real.events(TEXT, {**ask, "max_tokens": 3, "stream": True})
+    events = real.events(TEXT, {**body, "max_tokens": 3, "stream": True})
     texts = [event["choices"][0]["text"] for event in events[:-1]]
     assert "".join(texts) == echoed["text"]
 
@@ -141,11 +141,11 @@ def test_without_logprobs_or_tokens(real: Client, ctx: lh.Context) -> None:
 def test_long_beginnings_are_computed_once(real: Client, ctx: lh.Context) -> None:
     start = lh.tokenize(ctx.model, "the same words " * 8)
     prompts = [[*start, token] for token in (5, 6, 7)]
-    status, got = real.post(TEXT, {"prompt": prompts, **ASK})
+    status, response = real.post(TEXT, {"prompt": prompts, **ASK})
     assert status == 200
-    reused = got["usage"]["prompt_tokens_details"]["cached_tokens"]
+    reused = response["usage"]["prompt_tokens_details"]["cached_tokens"]
     assert reused == 2 * len(start)
-    for prompt, choice in zip(prompts, got["choices"], strict=True):
+    for prompt, choice in zip(prompts, response["choices"], strict=True):
         values = choice["logprobs"]["token_logprobs"][1:-1]
         assert values == pytest.approx(_expected(ctx, prompt), abs=1e-6)
 
@@ -165,24 +165,22 @@ def test_prompt_logprobs_are_those_of_vllms_api(
     real: Client, ctx: lh.Context, n: int
 ) -> None:
     prompts = _requests(ctx.model)
-    ask = {"prompt": prompts, "max_tokens": 2, "temperature": 0, "prompt_logprobs": n}
-    choices = _choices(real, ask)
-    plain = _choices(real, {**ask, "prompt_logprobs": None})
+    body = {"prompt": prompts, "max_tokens": 2, "temperature": 0, "prompt_logprobs": n}
+    choices = _choices(real, body)
+    plain = _choices(real, {**body, "prompt_logprobs": None})
     for prompt, choice, other in zip(prompts, choices, plain, strict=True):
         assert (choice["text"], choice["logprobs"]) == (other["text"], None)
-        first, *found = choice["prompt_logprobs"]
+        first, *rows = choice["prompt_logprobs"]
         assert first is None
-        assert len(found) == len(prompt) - 1
-        values = [
-            each[str(t)]["logprob"] for t, each in zip(prompt[1:], found, strict=True)
-        ]
+        assert len(rows) == len(prompt) - 1
+        values = [row[str(t)]["logprob"] for t, row in zip(prompt[1:], rows, strict=True)]
         assert values == pytest.approx(_expected(ctx, prompt), abs=1e-6)
-        for token, each in zip(prompt[1:], found, strict=True):
-            assert n <= len(each) <= n + 1
-            own = each[str(token)]
+        for token, row in zip(prompt[1:], rows, strict=True):
+            assert n <= len(row) <= n + 1
+            entry = row[str(token)]
             (text,) = token_bytes(ctx.model, [token])
-            assert own["decoded_token"].encode() == text
-            best = sorted(each.values(), key=lambda one: -one["logprob"])
+            assert entry["decoded_token"].encode() == text
+            best = sorted(row.values(), key=lambda one: -one["logprob"])
             ranks = [one["rank"] for one in best]
             assert ranks[:n] == list(range(1, n + 1))
             # A token that is not among the alternatives has its rank, too.
@@ -193,46 +191,50 @@ def test_ranks_do_not_depend_on_the_number_of_alternatives(
     real: Client, ctx: lh.Context
 ) -> None:
     for prompt in _requests(ctx.model):
-        ask = {"prompt": prompt, "max_tokens": 0, "temperature": 0}
+        body = {"prompt": prompt, "max_tokens": 0, "temperature": 0}
         few, many = (
-            _choices(real, {**ask, "prompt_logprobs": n})[0]["prompt_logprobs"]
+            _choices(real, {**body, "prompt_logprobs": n})[0]["prompt_logprobs"]
             for n in (0, 20)
         )
         for token, one, all_of_them in zip(prompt[1:], few[1:], many[1:], strict=True):
             rank = one[str(token)]["rank"]
             assert rank == all_of_them[str(token)]["rank"]
-            own = one[str(token)]["logprob"]
-            above = [o for o in all_of_them.values() if o["logprob"] > own]
+            logprob = one[str(token)]["logprob"]
+            above = [o for o in all_of_them.values() if o["logprob"] > logprob]
             assert rank > min(len(above), 20)
             assert rank <= 20 or len(all_of_them) == 21
 
 
 def test_prompt_logprobs_beside_echo_and_in_chats(real: Client, ctx: lh.Context) -> None:
-    ask = {"prompt": "one two", "max_tokens": 0, "temperature": 0, "prompt_logprobs": 1}
-    (choice,) = _choices(real, ask)
+    body = {"prompt": "one two", "max_tokens": 0, "temperature": 0, "prompt_logprobs": 1}
+    (choice,) = _choices(real, body)
     assert choice["text"] == ""
-    (both,) = _choices(real, {**ask, "echo": True, "logprobs": 2, "max_tokens": 1})
+    (both,) = _choices(real, {**body, "echo": True, "logprobs": 2, "max_tokens": 1})
     assert both["prompt_logprobs"] == choice["prompt_logprobs"]
     assert both["text"].startswith("one two")
     assert len(both["logprobs"]["top_logprobs"][1]) >= 2
 
     chat = {"messages": HELLO, "max_tokens": 3, "n": 2}
-    status, got = real.post(CHAT, {**chat, "prompt_logprobs": 2, "logprobs": True})
-    assert status == 200, got
-    assert len(got["choices"]) == 2
-    assert all("prompt_logprobs" not in each for each in got["choices"])
-    assert len(got["choices"][0]["logprobs"]["content"]) <= 3
+    status, response = real.post(CHAT, {**chat, "prompt_logprobs": 2, "logprobs": True})
+    assert status == 200, response
+    assert len(response["choices"]) == 2
+    assert all("prompt_logprobs" not in choice for choice in response["choices"])
+    assert len(response["choices"][0]["logprobs"]["content"]) <= 3
     rendered = lh.apply_chat_template(ctx.model, HELLO)
     tokens = lh.tokenize(ctx.model, rendered, parse_special=True)
-    assert len(got["prompt_logprobs"]) == len(tokens) == got["usage"]["prompt_tokens"]
+    assert (
+        len(response["prompt_logprobs"])
+        == len(tokens)
+        == response["usage"]["prompt_tokens"]
+    )
     values = [
-        each[str(token)]["logprob"]
-        for token, each in zip(tokens[1:], got["prompt_logprobs"][1:], strict=True)
+        row[str(token)]["logprob"]
+        for token, row in zip(tokens[1:], response["prompt_logprobs"][1:], strict=True)
     ]
     assert values == pytest.approx(_expected(ctx, tokens), abs=1e-6)
 
 
 @pytest.mark.parametrize("fields", [{"max_tokens": 0, "echo": False}, {"max_tokens": -1}])
 def test_wrong_lengths(real: Client, fields: dict[str, Any]) -> None:
-    found, got = real.post(TEXT, {**ASK, "prompt": "a", **fields})
-    assert (found, got["error"]["param"]) == (400, "max_tokens")
+    status, response = real.post(TEXT, {**ASK, "prompt": "a", **fields})
+    assert (status, response["error"]["param"]) == (400, "max_tokens")

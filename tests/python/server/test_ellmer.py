@@ -43,8 +43,8 @@ def _turn(role: str, text: str) -> dict[str, Any]:
 
 def _body(*turns: dict[str, Any], stream: bool = False, **more: Any) -> dict[str, Any]:
     # The body contains R's empty list.
-    own = {"input": list(turns), "include": [], "model": NAME, "stream": stream}
-    return {**own, "tools": [], "store": False, "service_tier": "auto", **more}
+    fields = {"input": list(turns), "include": [], "model": NAME, "stream": stream}
+    return {**fields, "tools": [], "store": False, "service_tier": "auto", **more}
 
 
 def _events(client: Client, body: dict[str, Any]) -> list[dict[str, Any]]:
@@ -65,30 +65,30 @@ def test_a_chat_with_two_turns(real: Client) -> None:
     usage = last["response"]["usage"]
     assert usage["input_tokens"] >= usage["input_tokens_details"]["cached_tokens"]
     turns += [_turn("assistant", text), _turn("user", "b")]
-    status, got = real.post(PATH, _body(*turns, **params))
-    assert (status, got["status"]) == (200, "incomplete")
-    assert got["incomplete_details"] == {"reason": "max_output_tokens"}
+    status, response = real.post(PATH, _body(*turns, **params))
+    assert (status, response["status"]) == (200, "incomplete")
+    assert response["incomplete_details"] == {"reason": "max_output_tokens"}
 
 
 def test_a_call_and_its_result(real: Client) -> None:
     """ellmer refers to a call by the id of its item, not by its call_id."""
     turns = [_turn("user", "a")]
-    asked = _body(*turns, tools=[TOOL], tool_choice="required")
-    (call,) = real.post(PATH, asked)[1]["output"]
+    body = _body(*turns, tools=[TOOL], tool_choice="required")
+    (call,) = real.post(PATH, body)[1]["output"]
     name = {"call_id": call["id"]}
     arguments = {"arguments": call["arguments"], "name": call["name"]}
     turns += [
         {"type": "function_call", **name, **arguments},
         {"type": "function_call_output", **name, "output": "7"},
     ]
-    status, got = real.post(PATH, _body(*turns, tools=[TOOL], max_output_tokens=3))
-    assert status == 200, got
+    status, response = real.post(PATH, _body(*turns, tools=[TOOL], max_output_tokens=3))
+    assert status == 200, response
 
 
 def test_a_thought_is_its_summary(client: Client, fake: FakeContext) -> None:
     reasoning = {"effort": "low", "summary": "auto"}
-    ask = {"reasoning": reasoning, "thinking": 2, "max_output_tokens": 2}
-    events = _events(client, _body(_turn("user", "a"), stream=True, **ask))
+    options = {"reasoning": reasoning, "thinking": 2, "max_output_tokens": 2}
+    events = _events(client, _body(_turn("user", "a"), stream=True, **options))
     kind = "response.reasoning_summary_text.delta"
     assert "".join(e["delta"] for e in events if e["type"] == kind) == "hm0 hm1"
     thought, message = events[-1]["response"]["output"]
@@ -96,14 +96,14 @@ def test_a_thought_is_its_summary(client: Client, fake: FakeContext) -> None:
     # The next turn sends the item unchanged.
     answer = _turn("assistant", message["content"][0]["text"])
     turns = [_turn("user", "a"), thought, answer, _turn("user", "b")]
-    assert client.post(PATH, _body(*turns, **ask))[0] == 200
+    assert client.post(PATH, _body(*turns, **options))[0] == 200
     assert len(fake.handles) == 2
 
 
 def test_an_error_in_a_stream_has_a_type(client: Client, fake: FakeContext) -> None:
     fake.fails_at = 2
-    ask = _body(_turn("user", "a"), stream=True, max_output_tokens=5)
-    last = _events(client, ask)[-1]
+    body = _body(_turn("user", "a"), stream=True, max_output_tokens=5)
+    last = _events(client, body)[-1]
     assert (last["type"], last["error"]["type"]) == ("error", "server_error")
     assert last["error"]["message"]
 
@@ -131,15 +131,15 @@ def test_batch_chat(real: Client) -> None:
     )
     kind = {"content-type": f"multipart/form-data; boundary={start}"}
     file = real.ask("POST", "/v1/files", form.encode(), kind)[1]
-    ask = {"input_file_id": file["id"], "endpoint": PATH, "completion_window": "24h"}
-    batch = real.post("/v1/batches", ask)[1]
+    body = {"input_file_id": file["id"], "endpoint": PATH, "completion_window": "24h"}
+    batch = real.post("/v1/batches", body)[1]
     page = f"/v1/batches/{batch['id']}"
     wait_until(lambda: real.ask("GET", page)[1]["status"] == "completed")
     batch = real.ask("GET", page)[1]
     assert batch["request_counts"] == {"total": 2, "completed": 2, "failed": 0}
     text = real.ask("GET", f"/v1/files/{batch['output_file_id']}/content")[1]
     results = [json.loads(line) for line in text.splitlines()]
-    assert [each["custom_id"] for each in results] == ["chat-1", "chat-2"]
-    for each in results:
-        assert each["response"]["status_code"] == 200
-        assert each["response"]["body"]["output"][0]["type"] == "message"
+    assert [result["custom_id"] for result in results] == ["chat-1", "chat-2"]
+    for result in results:
+        assert result["response"]["status_code"] == 200
+        assert result["response"]["body"]["output"][0]["type"] == "message"

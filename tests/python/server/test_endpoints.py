@@ -33,15 +33,15 @@ CONTEXT = {"deterministic": True}
 
 
 def _ok(real: Client, path: str, body: dict[str, Any]) -> Any:
-    status, got = real.post(path, body)
-    assert status == 200, got
-    return got
+    status, response = real.post(path, body)
+    assert status == 200, response
+    return response
 
 
 def _get(real: Client, path: str) -> Any:
-    status, got, _ = real.ask("GET", path)
-    assert status == 200, got
-    return got
+    status, response, _ = real.ask("GET", path)
+    assert status == 200, response
+    return response
 
 
 # ---- embeddings ----
@@ -49,13 +49,13 @@ def _get(real: Client, path: str) -> Any:
 
 def test_vectors_are_those_of_the_library(real: Client, ctx: lh.Context) -> None:
     expected = lh.embed_parallel(ctx, TEXTS)
-    got = _ok(real, "/v1/embeddings", {"input": TEXTS})
-    assert [each["index"] for each in got["data"]] == [0, 1, 2]
-    vectors = [each["embedding"] for each in got["data"]]
+    response = _ok(real, "/v1/embeddings", {"input": TEXTS})
+    assert [row["index"] for row in response["data"]] == [0, 1, 2]
+    vectors = [row["embedding"] for row in response["data"]]
     assert np.allclose(vectors, expected.vectors, atol=1e-5)
-    assert (got["object"], got["model"]) == ("list", NAME)
+    assert (response["object"], response["model"]) == ("list", NAME)
     n_tokens = [lh.embed_parallel(ctx, [text]).stats.n_tokens for text in TEXTS]
-    assert got["usage"]["prompt_tokens"] == sum(n_tokens)  # each of two equal texts
+    assert response["usage"]["prompt_tokens"] == sum(n_tokens)  # each of two equal texts
     assert expected.stats.n_text_tokens == sum(n_tokens) > expected.stats.n_tokens
     encoded = _ok(real, "/v1/embeddings", {"input": "three", "encoding_format": "base64"})
     raw = base64.b64decode(encoded["data"][0]["embedding"])
@@ -65,22 +65,22 @@ def test_vectors_are_those_of_the_library(real: Client, ctx: lh.Context) -> None
 def test_vectors_of_tokens_and_of_fewer_dimensions(real: Client, ctx: lh.Context) -> None:
     tokens = lh.tokenize(ctx.model, "three")
     (whole,) = lh.embed_parallel(ctx, ["three"], normalize=False).vectors
-    for given in (tokens, [tokens]):
-        got = _ok(
+    for prompt in (tokens, [tokens]):
+        response = _ok(
             real,
             "/v1/embeddings",
-            {"input": given, "dimensions": 4, "normalize": False},
+            {"input": prompt, "dimensions": 4, "normalize": False},
         )
-        assert np.allclose(got["data"][0]["embedding"], whole[:4], atol=1e-4)
-    got = _ok(real, "/embeddings", {"input": "three", "dimensions": 4})
-    found = np.array(got["data"][0]["embedding"])
-    assert np.allclose(found, whole[:4] / np.linalg.norm(whole[:4]), atol=1e-4)
+        assert np.allclose(response["data"][0]["embedding"], whole[:4], atol=1e-4)
+    response = _ok(real, "/embeddings", {"input": "three", "dimensions": 4})
+    vector = np.array(response["data"][0]["embedding"])
+    assert np.allclose(vector, whole[:4] / np.linalg.norm(whole[:4]), atol=1e-4)
 
 
 def test_the_sdk_gets_vectors(real: Client, ctx: lh.Context) -> None:
     with openai.OpenAI(base_url=f"{real.url}/v1", api_key="none") as sdk:
-        got = sdk.embeddings.create(model=NAME, input=TEXTS)
-    vectors = [each.embedding for each in got.data]
+        embeddings = sdk.embeddings.create(model=NAME, input=TEXTS)
+    vectors = [row.embedding for row in embeddings.data]
     assert np.allclose(vectors, lh.embed_parallel(ctx, TEXTS).vectors, atol=1e-5)
 
 
@@ -99,17 +99,17 @@ def test_a_model_for_embeddings(ctx: lh.Context, tmp_path: Path) -> None:
             {"model": NAME},
             {"model": f"{NAME}.gguf"},
         ):
-            got = _ok(real, "/v1/embeddings", {"input": "three", **fields})
-            assert got["model"] == "other"
-            assert np.allclose(got["data"][0]["embedding"], by_other, atol=1e-5)
-        got = _ok(real, "/api/embed", {"input": "three", "model": NAME})
-        assert got["model"] == "other"
-        assert np.allclose(got["embeddings"][0], by_other, atol=1e-5)
-        there = lh.embed_parallel(lh.connect(real.url, NAME), ["three"])
-        assert np.allclose(there.vectors[0], by_other, atol=1e-5)
-        status, got = real.post("/v1/embeddings", {"input": "a", "model": "x"})
-        assert (status, got["error"]["code"]) == (404, "model_not_found")
-        names = [each["id"] for each in _get(real, "/v1/models")["data"]]
+            response = _ok(real, "/v1/embeddings", {"input": "three", **fields})
+            assert response["model"] == "other"
+            assert np.allclose(response["data"][0]["embedding"], by_other, atol=1e-5)
+        response = _ok(real, "/api/embed", {"input": "three", "model": NAME})
+        assert response["model"] == "other"
+        assert np.allclose(response["embeddings"][0], by_other, atol=1e-5)
+        remote = lh.embed_parallel(lh.connect(real.url, NAME), ["three"])
+        assert np.allclose(remote.vectors[0], by_other, atol=1e-5)
+        status, response = real.post("/v1/embeddings", {"input": "a", "model": "x"})
+        assert (status, response["error"]["code"]) == (404, "model_not_found")
+        names = [row["id"] for row in _get(real, "/v1/models")["data"]]
         assert names == [NAME, "other"]
         assert _get(real, "/v1/models/other")["id"] == "other"
 
@@ -121,8 +121,8 @@ def test_models_of_one_name_generate_and_embed(ctx: lh.Context, tmp_path: Path) 
         served(ctx, embedding_model=other, embedding_name=NAME) as real,
     ):
         vector = lh.embed_parallel(other, ["three"]).vectors[0]
-        got = _ok(real, "/v1/embeddings", {"input": "three", "model": NAME})
-        assert np.allclose(got["data"][0]["embedding"], vector, atol=1e-5)
+        response = _ok(real, "/v1/embeddings", {"input": "three", "model": NAME})
+        assert np.allclose(response["data"][0]["embedding"], vector, atol=1e-5)
         prompt = {"prompt": "a", "max_tokens": 2, "model": NAME}
         assert _ok(real, "/v1/completions", prompt)["model"] == NAME
 
@@ -142,11 +142,11 @@ def test_a_vector_that_cannot_be_computed_is_the_servers_fault(
         return array("f", [math.nan] * len(run(embedder, texts)))
 
     monkeypatch.setattr(NativeEmbedder, "run", without_numbers)
-    status, got = real.post("/v1/embeddings", {"input": ["one", "two"]})
-    assert (status, got["error"]["code"]) == (500, "generation_failed")
-    assert got["error"]["message"].startswith("input[0]: the vector")
-    status, got = real.post("/v1/embeddings", {"input": "two " * 600})
-    assert (status, got["error"]["code"]) == (400, "context_length_exceeded")
+    status, response = real.post("/v1/embeddings", {"input": ["one", "two"]})
+    assert (status, response["error"]["code"]) == (500, "generation_failed")
+    assert response["error"]["message"].startswith("input[0]: the vector")
+    status, response = real.post("/v1/embeddings", {"input": "two " * 600})
+    assert (status, response["error"]["code"]) == (400, "context_length_exceeded")
 
 
 # ---- scores and labels ----
@@ -155,23 +155,23 @@ def test_a_vector_that_cannot_be_computed_is_the_servers_fault(
 def test_scores_are_those_of_the_library(real: Client, ctx: lh.Context) -> None:
     prompts, texts = ["The sky is", "x"], [[" blue", " green"], " y"]
     expected = lh.score_parallel(ctx, prompts, texts)
-    got = _ok(real, "/v1/score", {"prompts": prompts, "continuations": texts})
-    for row, own in zip(got["data"], expected.continuations, strict=True):
+    response = _ok(real, "/v1/score", {"prompts": prompts, "continuations": texts})
+    for row, scores in zip(response["data"], expected.continuations, strict=True):
         assert row["error"] is None
-        assert own is not None
-        for found, one in zip(row["continuations"], own, strict=True):
-            assert (found["text"], found["tokens"]) == (one.text, one.tokens)
-            assert found["token_logprobs"] == pytest.approx(list(one.token_logprobs))
-            assert found["logprob"] == pytest.approx(one.logprob)
-    assert got["usage"]["prompt_tokens"] == expected.stats.n_prompt_tokens
+        assert scores is not None
+        for entry, one in zip(row["continuations"], scores, strict=True):
+            assert (entry["text"], entry["tokens"]) == (one.text, one.tokens)
+            assert entry["token_logprobs"] == pytest.approx(list(one.token_logprobs))
+            assert entry["logprob"] == pytest.approx(one.logprob)
+    assert response["usage"]["prompt_tokens"] == expected.stats.n_prompt_tokens
 
 
 def test_labels_are_those_of_the_library(real: Client, ctx: lh.Context) -> None:
     options: dict[str, Any] = {"chat": True, "system": "Short.", "normalize": "token"}
     expected = lh.classify_parallel(ctx, TEXTS, LABELS, **options)
     body = {"prompts": TEXTS, "labels": LABELS, **options}
-    got = _ok(real, "/v1/classify", body)
-    for i, row in enumerate(got["data"]):
+    response = _ok(real, "/v1/classify", body)
+    for i, row in enumerate(response["data"]):
         assert row["label"] == expected.labels[i]
         assert list(row["probs"]) == LABELS
         assert list(row["probs"].values()) == pytest.approx(expected.probs[i].tolist())
@@ -186,13 +186,13 @@ def test_a_row_that_fails_has_its_error_and_the_others_their_labels(
     real: Client,
 ) -> None:
     prompts = ["a", "b " * 600]
-    got = _ok(real, "/v1/classify", {"prompts": prompts, "labels": LABELS})["data"]
-    assert got[0]["error"] is None
-    assert got[0]["label"] in LABELS
-    assert (got[1]["label"], got[1]["prob"]) == (None, None)
-    assert got[1]["error"]["code"] == "too_long"
-    got = _ok(real, "/v1/score", {"prompts": prompts, "continuations": " c"})["data"]
-    assert [row["error"] and row["error"]["code"] for row in got] == [None, "too_long"]
+    rows = _ok(real, "/v1/classify", {"prompts": prompts, "labels": LABELS})["data"]
+    assert rows[0]["error"] is None
+    assert rows[0]["label"] in LABELS
+    assert (rows[1]["label"], rows[1]["prob"]) == (None, None)
+    assert rows[1]["error"]["code"] == "too_long"
+    rows = _ok(real, "/v1/score", {"prompts": prompts, "continuations": " c"})["data"]
+    assert [row["error"] and row["error"]["code"] for row in rows] == [None, "too_long"]
 
 
 # ---- codes ----
@@ -207,14 +207,14 @@ def test_codes_are_those_of_the_library(
     texts = ["They ate soup.", None, "A goal!"]
     expected = lh.annotate({"text": texts}, "text", CODEBOOK, ctx)
     codebook = codebook_yaml(CODEBOOK) if as_yaml else CODEBOOK.to_dict()
-    got = _ok(real, "/v1/annotate", {"texts": texts, "codebook": codebook})
-    assert [row["label"] for row in got["data"]] == expected.labels
+    response = _ok(real, "/v1/annotate", {"texts": texts, "codebook": codebook})
+    assert [row["label"] for row in response["data"]] == expected.labels
     assert expected.probs is not None
-    assert [row["p_food"] for row in got["data"]] == pytest.approx(
+    assert [row["p_food"] for row in response["data"]] == pytest.approx(
         [expected.probs[0, 0], None, expected.probs[2, 0]]
     )
-    assert all(row["error"] is None for row in got["data"])
-    assert got["codebook"] == CODEBOOK.hash
+    assert all(row["error"] is None for row in response["data"])
+    assert response["codebook"] == CODEBOOK.hash
 
 
 def test_fields_that_a_codebook_asks_for(real: Client) -> None:
@@ -232,7 +232,7 @@ def test_fields_that_a_codebook_asks_for(real: Client) -> None:
 
 
 @pytest.mark.parametrize(
-    ("path", "ask"),
+    ("path", "body"),
     [
         ("/v1/embeddings", {"input": TEXTS}),
         ("/embeddings", {"input": TEXTS}),
@@ -242,11 +242,11 @@ def test_fields_that_a_codebook_asks_for(real: Client) -> None:
     ],
 )
 def test_metrics_count_tokens_by_kind(
-    real: Client, path: str, ask: dict[str, Any]
+    real: Client, path: str, body: dict[str, Any]
 ) -> None:
     kind = path.rpartition("/")[2]
     before = _work_tokens(real)
-    usage = _ok(real, path, ask)["usage"]
+    usage = _ok(real, path, body)["usage"]
     after = _work_tokens(real)
     grown = {key: n - before.get(key, 0) for key, n in after.items()}
     assert grown.pop((kind, "prompt")) == usage["prompt_tokens"] > 0
@@ -259,27 +259,27 @@ def test_metrics_count_tokens_by_kind(
 
 
 @pytest.mark.parametrize(
-    ("path", "ask"),
+    ("path", "body"),
     [
         ("/v1/embeddings", {"input": ["one two", "one " * 5000]}),
         ("/v1/rerank", {"query": "one", "documents": ["two three", "one " * 5000]}),
     ],
 )
 def test_tokens_count_if_another_text_is_too_long(
-    real: Client, path: str, ask: dict[str, Any]
+    real: Client, path: str, body: dict[str, Any]
 ) -> None:
     kind = path.rpartition("/")[2]
     before = _work_tokens(real).get((kind, "prompt"), 0)
-    status, got = real.post(path, ask)
-    assert (status, got["error"]["code"]) == (400, "context_length_exceeded")
+    status, response = real.post(path, body)
+    assert (status, response["error"]["code"]) == (400, "context_length_exceeded")
     assert _work_tokens(real)[kind, "prompt"] > before
 
 
 def _work_tokens(real: Client) -> dict[tuple[str, str], float]:
     text = real.ask("GET", "/metrics")[1]
     pattern = r'^llamaherd_work_tokens_total{kind="(\w+)",part="(\w+)"} (\S+)$'
-    found = re.findall(pattern, text, re.MULTILINE)
-    return {(kind, part): float(n) for kind, part, n in found}
+    rows = re.findall(pattern, text, re.MULTILINE)
+    return {(kind, part): float(n) for kind, part, n in rows}
 
 
 # ---- tokens ----
@@ -287,11 +287,11 @@ def _work_tokens(real: Client) -> dict[tuple[str, str], float]:
 
 def test_tokens_and_texts(real: Client, ctx: lh.Context) -> None:
     text = "one two</s>"
-    got = _ok(real, "/tokenize", {"prompt": text, "return_token_strs": True})
+    response = _ok(real, "/tokenize", {"prompt": text, "return_token_strs": True})
     parsed = lh.tokenize(ctx.model, text, parse_special=True)
-    assert (got["tokens"], got["count"]) == (parsed, len(parsed))
-    assert len(got["token_strs"]) == len(parsed)
-    assert got["max_model_len"] == ctx.model.n_ctx_train
+    assert (response["tokens"], response["count"]) == (parsed, len(parsed))
+    assert len(response["token_strs"]) == len(parsed)
+    assert response["max_model_len"] == ctx.model.n_ctx_train
     plain = _ok(real, "/tokenize", {"prompt": text, "add_special_tokens": False})
     assert plain["tokens"] == lh.tokenize(
         ctx.model, text, add_special=False, parse_special=True
@@ -314,18 +314,18 @@ def test_what_lm_eval_asks_of_a_tokenizer(real: Client, ctx: lh.Context) -> None
         ("eos_token", ctx.model.info.eos),
         ("bos_token", ctx.model.info.bos),
     ):
-        got = _ok(real, "/tokenize", {"prompt": info[name], "add_special_tokens": False})
-        assert got["tokens"] == [token]
+        body = _ok(real, "/tokenize", {"prompt": info[name], "add_special_tokens": False})
+        assert body["tokens"] == [token]
 
 
 def test_the_prompt_of_a_chat(real: Client, ctx: lh.Context) -> None:
     messages = [{"role": "system", "content": "S"}, {"role": "user", "content": "U"}]
     prompt = lh.apply_chat_template(ctx.model, messages)
-    got = _ok(real, "/apply-template", {"messages": messages, "max_tokens": 3})
-    assert got == {"prompt": prompt}
+    response = _ok(real, "/apply-template", {"messages": messages, "max_tokens": 3})
+    assert response == {"prompt": prompt}
     tokens = _ok(real, "/tokenize", {"messages": messages})
-    asked = {"messages": messages, "max_tokens": 1, "seed": 1}
-    usage = _ok(real, "/v1/chat/completions", asked)["usage"]
+    body = {"messages": messages, "max_tokens": 1, "seed": 1}
+    usage = _ok(real, "/v1/chat/completions", body)["usage"]
     assert tokens["count"] == usage["prompt_tokens"]
 
 
@@ -335,11 +335,11 @@ def test_the_prompt_of_a_chat_shows_the_schema_of_its_answer(
 ) -> None:
     schema = {"type": "object", "properties": {"colour": {"enum": ["red", "blue"]}}}
     form = {"type": "json_schema", "json_schema": {"name": "c", "schema": schema}}
-    asked = {"messages": [{"role": "user", "content": "U"}], "response_format": form}
-    prompt = _ok(real, "/apply-template", {**asked, **more})["prompt"]
+    body = {"messages": [{"role": "user", "content": "U"}], "response_format": form}
+    prompt = _ok(real, "/apply-template", {**body, **more})["prompt"]
     assert ("colour" in prompt) is not bool(more)
-    tokens = _ok(real, "/tokenize", {**asked, **more})
-    answer = _ok(real, "/v1/chat/completions", {**asked, **more, "max_tokens": 9})
+    tokens = _ok(real, "/tokenize", {**body, **more})
+    answer = _ok(real, "/v1/chat/completions", {**body, **more, "max_tokens": 9})
     assert tokens["count"] == answer["usage"]["prompt_tokens"]
 
 
@@ -365,12 +365,12 @@ def test_what_chat_ollama_asks_first(real: Client) -> None:
     assert model["name"] == NAME
     assert isinstance(model["size"], int)
     assert model["modified_at"].endswith("+00:00")
-    shown = _ok(real, "/api/show", {"model": model["name"]})
-    assert "completion" in shown["capabilities"]
-    assert shown["details"]["family"] == "llama"
-    assert _ok(real, "/api/show", {"model": f"{NAME}:latest"}) == shown
-    status, got = real.post("/api/show", {"model": "other"})
-    assert (status, got["error"]["code"]) == (404, "model_not_found")
+    details = _ok(real, "/api/show", {"model": model["name"]})
+    assert "completion" in details["capabilities"]
+    assert details["details"]["family"] == "llama"
+    assert _ok(real, "/api/show", {"model": f"{NAME}:latest"}) == details
+    status, response = real.post("/api/show", {"model": "other"})
+    assert (status, response["error"]["code"]) == (404, "model_not_found")
 
 
 def test_version(real: Client) -> None:
@@ -379,10 +379,10 @@ def test_version(real: Client) -> None:
 
 @pytest.mark.parametrize("path", ["/health", "/nowhere", "/v1/completions"])
 def test_a_request_has_its_id(real: Client, path: str) -> None:
-    ask = ("POST", path, {"prompt": "a", "stream": True, "max_tokens": 1})
-    headers = real.ask(*ask, headers={"X-Request-Id": "abc-1.2"})[2]
+    request = ("POST", path, {"prompt": "a", "stream": True, "max_tokens": 1})
+    headers = real.ask(*request, headers={"X-Request-Id": "abc-1.2"})[2]
     assert headers["x-request-id"] == "abc-1.2"
-    first, second = (real.ask(*ask)[2]["x-request-id"] for _ in range(2))
+    first, second = (real.ask(*request)[2]["x-request-id"] for _ in range(2))
     assert len(first) == 32
     assert first != second
 

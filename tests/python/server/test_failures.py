@@ -42,11 +42,11 @@ def _ask(path: str, prompt: str, **fields: Any) -> dict[str, Any]:
     return {"prompt": prompt, **fields}
 
 
-def _told(path: str, got: dict[str, Any]) -> tuple[str, str]:
+def _told(path: str, response: dict[str, Any]) -> tuple[str, str]:
     """Return the text and the finish reason of an answer."""
     if path == GENERATE:
-        return got["text"], got["finish_reason"]
-    (choice,) = got["choices"]
+        return response["text"], response["finish_reason"]
+    (choice,) = response["choices"]
     text = choice["text"] if path == TEXT else choice["message"]["content"]
     return text, choice["finish_reason"]
 
@@ -60,12 +60,12 @@ def _piece(path: str, event: dict[str, Any]) -> str:
 
 @pytest.mark.parametrize("path", PLACES)
 def test_an_answer_cut_off_keeps_its_text(client: Client, path: str) -> None:
-    status, got = client.post(path, _ask(path, "cut", max_tokens=3))
+    status, response = client.post(path, _ask(path, "cut", max_tokens=3))
     assert status == 200
-    assert _told(path, got) == (answer("cut", 3), "length")
-    assert got["usage"]["completion_tokens"] == 3
+    assert _told(path, response) == (answer("cut", 3), "length")
+    assert response["usage"]["completion_tokens"] == 3
     if path == GENERATE:  # OpenAI's format has no place for it
-        assert got["error"]["message"] == "cut: it failed"
+        assert response["error"]["message"] == "cut: it failed"
 
 
 @pytest.mark.parametrize("path", PLACES)
@@ -91,10 +91,10 @@ FAILED = {
 def test_an_answer_that_fails_tells_the_reason_alone(
     client: Client, path: str, prompt: str
 ) -> None:
-    wanted, code, may_retry = FAILED[prompt]
-    status, got, headers = client.ask("POST", path, _ask(path, prompt, max_tokens=2))
-    assert (status, got["error"]["code"]) == (wanted, code)
-    assert got["error"]["message"] == f"{prompt}: it failed"
+    expected, code, may_retry = FAILED[prompt]
+    status, response, headers = client.ask("POST", path, _ask(path, prompt, max_tokens=2))
+    assert (status, response["error"]["code"]) == (expected, code)
+    assert response["error"]["message"] == f"{prompt}: it failed"
     assert (headers.get("x-should-retry") != "false") == may_retry
 
 
@@ -136,13 +136,13 @@ def test_a_constraint_that_fails_while_it_runs_is_the_clients_fault(
     real: Client, name: str, how: dict[str, Any]
 ) -> None:
     path, fields, param = BOMBS[name]
-    ask = _ask(path, "x", max_tokens=8, **fields, **how)
+    body = _ask(path, "x", max_tokens=8, **fields, **how)
     if "stream" in how:  # the first token was sent already
-        error = real.events(path, ask)[-1]["error"]
+        error = real.events(path, body)[-1]["error"]
     else:
-        status, got = real.post(path, ask)
+        status, response = real.post(path, body)
         assert status == 400
-        error = got["error"]
+        error = response["error"]
     assert (error["type"], error["code"]) == ("invalid_request_error", "invalid_value")
     assert error["param"] == param
     assert "needs more states than are kept" in error["message"]
@@ -150,8 +150,8 @@ def test_a_constraint_that_fails_while_it_runs_is_the_clients_fault(
 
 def test_the_sdk_does_not_ask_again_for_what_was_cut(client: Client) -> None:
     with openai.OpenAI(base_url=f"{client.url}/v1", api_key="x") as sdk:
-        got = sdk.completions.create(model=NAME, prompt="cut", max_tokens=2)
-    assert got.choices[0].finish_reason == "length"
+        completion = sdk.completions.create(model=NAME, prompt="cut", max_tokens=2)
+    assert completion.choices[0].finish_reason == "length"
 
 
 CUTS: list[dict[str, Any]] = [
@@ -167,25 +167,25 @@ CUTS: list[dict[str, Any]] = [
 def test_schemas_that_max_tokens_cuts(
     real: Client, cut: dict[str, Any], *, stream: bool
 ) -> None:
-    ask = {"prompt": "x", "max_tokens": 2, "ignore_eos": True, **cut, "stream": stream}
+    body = {"prompt": "x", "max_tokens": 2, "ignore_eos": True, **cut, "stream": stream}
     if stream:
-        events = real.events(GENERATE, ask)
+        events = real.events(GENERATE, body)
         text = "".join(event["text"] for event in events)
-        got = {**events[-1], "text": text}
+        response = {**events[-1], "text": text}
     else:
-        status, got = real.post(GENERATE, ask)
-        assert status == 200, got
-    assert (got["finish_reason"], len(got["tokens"])) == ("length", 2)
-    assert got["text"]
-    assert got["error"]["code"] == "cut_off"
+        status, response = real.post(GENERATE, body)
+        assert status == 200, response
+    assert (response["finish_reason"], len(response["tokens"])) == ("length", 2)
+    assert response["text"]
+    assert response["error"]["code"] == "cut_off"
 
 
 def test_schemas_that_masks_cannot_enforce(real: Client) -> None:
     hopeless = {"enum": ["a"], "not": {"enum": ["a"]}}
-    ask = {"prompt": "x", "schema": hopeless, "max_tokens": 9}
-    status, got = real.post(GENERATE, ask)
-    assert (status, got["error"]["code"]) == (422, "schema_not_followed")
-    assert not got["error"]["message"].startswith("the prompt failed")
+    body = {"prompt": "x", "schema": hopeless, "max_tokens": 9}
+    status, response = real.post(GENERATE, body)
+    assert (status, response["error"]["code"]) == (422, "schema_not_followed")
+    assert not response["error"]["message"].startswith("the prompt failed")
 
 
 HOSTILE = ["a[1]", "prompts[0]", "['x']", "max_tokens"]
@@ -193,46 +193,46 @@ HOSTILE = ["a[1]", "prompts[0]", "['x']", "max_tokens"]
 
 @pytest.mark.parametrize("text", HOSTILE)
 def test_texts_like_places_stay_as_they_are(real: Client, text: str) -> None:
-    ask = {"prompt": "a", "choices": [text], "stop": text[:1]}
-    status, got = real.post(GENERATE, ask)
-    assert (status, got["error"]["param"]) == (400, "stop")
-    assert repr(text) in got["error"]["message"]
-    ask = {"prompt": [{"role": "user", text: 5}], "chat": True}
-    status, got = real.post(GENERATE, ask)
+    body = {"prompt": "a", "choices": [text], "stop": text[:1]}
+    status, response = real.post(GENERATE, body)
+    assert (status, response["error"]["param"]) == (400, "stop")
+    assert repr(text) in response["error"]["message"]
+    body = {"prompt": [{"role": "user", text: 5}], "chat": True}
+    status, response = real.post(GENERATE, body)
     assert status == 400
-    assert json.dumps(text) in got["error"]["message"]
+    assert json.dumps(text) in response["error"]["message"]
 
 
 def test_nested_fields_are_told_with_dots() -> None:
     fields = {"messages", "logit_bias", "stop"}
     place = Argument("prompts", (0, 2, "content"))
-    told = of_exception(lh.ArgumentError("is 'prompts[0]'", argument=place), fields)
-    assert told is not None
-    assert (str(told), told.param) == (
+    error = of_exception(lh.ArgumentError("is 'prompts[0]'", argument=place), fields)
+    assert error is not None
+    assert (str(error), error.param) == (
         "messages[2].content is 'prompts[0]'",
         "messages[2].content",
     )
-    told = of_exception(lh.ArgumentError("is odd", argument="stop", place=(1,)), fields)
-    assert told is not None
-    assert (str(told), told.param) == ("stop[1] is odd", "stop")
-    told = of_exception(lh.ArgumentError("is odd", argument="unheard"), fields)
-    assert told is not None
-    assert told.param is None
+    error = of_exception(lh.ArgumentError("is odd", argument="stop", place=(1,)), fields)
+    assert error is not None
+    assert (str(error), error.param) == ("stop[1] is odd", "stop")
+    error = of_exception(lh.ArgumentError("is odd", argument="unheard"), fields)
+    assert error is not None
+    assert error.param is None
 
 
 def test_constraints_that_the_installed_llguidance_lacks_are_told() -> None:
-    told = of_exception(lh.AbiMismatchError("llguidance 1.5.0 may end the process"), {})
-    assert told is not None
-    assert (told.status, told.code) == (501, "not_supported")
-    assert "llguidance 1.5.0" in str(told)
+    error = of_exception(lh.AbiMismatchError("llguidance 1.5.0 may end the process"), {})
+    assert error is not None
+    assert (error.status, error.code) == (501, "not_supported")
+    assert "llguidance 1.5.0" in str(error)
 
 
 @pytest.mark.parametrize("path", list(FORMATS))
 def test_a_key_twice_is_refused_by_name(client: Client, path: str) -> None:
     for body in (b'{"seed": 1, "a": 2, "seed": 3}', b'{"a": [{"seed": 1, "seed": 1}]}'):
-        status, got = client.post(path, body)
-        assert (status, got["error"]["code"]) == (400, "invalid_json")
-        assert 'has the key "seed" twice' in got["error"]["message"]
+        status, response = client.post(path, body)
+        assert (status, response["error"]["code"]) == (400, "invalid_json")
+        assert 'has the key "seed" twice' in response["error"]["message"]
 
 
 @pytest.mark.parametrize("path", [GENERATE, TEXT])
@@ -246,6 +246,6 @@ def test_a_context_that_cannot_be_created_is_told(
         served(context) as client,
     ):
         body = json.dumps(_ask(path, "a", max_tokens=1)).encode()
-        status, got = client.post(path, body)
-    assert (status, got["error"]["code"]) == (500, "context_not_created")
-    assert "q8_0" in got["error"]["message"]
+        status, response = client.post(path, body)
+    assert (status, response["error"]["code"]) == (500, "context_not_created")
+    assert "q8_0" in response["error"]["message"]

@@ -33,8 +33,8 @@ CASES = [
     for path, name in sorted(
         {
             (path, name)
-            for own in RECORD.values()
-            for path, names in own["paths"].items()
+            for program in RECORD.values()
+            for path, names in program["paths"].items()
             for name in names
         }
     )
@@ -66,9 +66,9 @@ KINDS = {"integer": {"integer", "number"}}  # an integer is a number
 UNUSED = [case for case in CASES if unused_field(*case) is not None]
 
 
-def _is_accepted(path: str, status: int, got: Any) -> bool:
+def _is_accepted(path: str, status: int, response: Any) -> bool:
     """Whether a request was accepted; the fake context computes no scores."""
-    no_scores = "not FakeContext" in str(got.get("error"))
+    no_scores = "not FakeContext" in str(response.get("error"))
     return status == 200 or (path == request_fields.RERANK and no_scores)
 
 
@@ -95,17 +95,17 @@ def test_a_field_without_an_effect_has_none_on_some_path() -> None:
 def test_null_counts_as_missing(client: Client, path: str) -> None:
     """Some clients send null for every field that they know."""
     fields = {name: None for of, name in CASES if of == path}
-    status, got = client.post(path, {**fields, "nonsense": None, **NEEDED[path]})
-    assert _is_accepted(path, status, got), got
+    status, response = client.post(path, {**fields, "nonsense": None, **NEEDED[path]})
+    assert _is_accepted(path, status, response), response
 
 
 @pytest.mark.parametrize(
     ("path", "name"), [case for case in CASES if status_of(*case) == "refused"]
 )
 def test_other_fields_are_refused(client: Client, path: str, name: str) -> None:
-    status, got = client.post(path, {**NEEDED[path], name: "never"})
-    assert status == 400, got
-    error = got["error"]
+    status, response = client.post(path, {**NEEDED[path], name: "never"})
+    assert status == 400, response
+    error = response["error"]
     assert (error["param"], error["code"]) == (name, "unsupported_parameter")
 
 
@@ -118,19 +118,19 @@ def test_the_type_is_checked_before_the_support(
     assert field is not None
     assert set(kinds_of(field.kind)) <= SAMPLES.keys()
     for kind, value in SAMPLES.items():
-        status, got = client.post(path, {**NEEDED[path], name: value})
+        status, response = client.post(path, {**NEEDED[path], name: value})
         is_typed = bool(KINDS.get(kind, {kind}) & {*kinds_of(field.kind)})
         if is_typed and (field.values is None or value in field.values):
-            assert _is_accepted(path, status, got), got
+            assert _is_accepted(path, status, response), response
             continue
-        assert status == 400, got
-        error = got["error"]
+        assert status == 400, response
+        error = response["error"]
         code = "unsupported_parameter" if is_typed else "invalid_value"
-        assert (error["param"], error["code"]) == (name, code), got
+        assert (error["param"], error["code"]) == (name, code), response
         message = error["message"]
         assert name in message
         if is_typed and field.values:  # the accepted values are named
-            assert all(JSON.literal(each) in message for each in field.values)
+            assert all(JSON.literal(choice) in message for choice in field.values)
         elif not is_typed:
             assert "must be" in message
         if field.reason and (is_typed or not field.values):
@@ -143,8 +143,8 @@ def test_accepted_values_are_accepted(client: Client, path: str, name: str) -> N
     field = unused_field(path, name)
     assert field is not None
     for value in field.values or ():
-        status, got = client.post(path, {**NEEDED[path], name: value})
-        assert _is_accepted(path, status, got), got
+        status, response = client.post(path, {**NEEDED[path], name: value})
+        assert _is_accepted(path, status, response), response
 
 
 @pytest.mark.parametrize(
@@ -171,11 +171,11 @@ def test_accepted_values_are_accepted(client: Client, path: str, name: str) -> N
 def test_the_type_is_checked_first_in_other_formats(
     client: Client, path: str, body: dict[str, Any], param: str, is_typed: bool
 ) -> None:
-    status, got = client.post(path, body)
-    assert status == 400, got
-    error = got["error"]
+    status, response = client.post(path, body)
+    assert status == 400, response
+    error = response["error"]
     code = "unsupported_parameter" if is_typed else "invalid_value"
-    assert (error["param"], error["code"]) == (param, code), got
+    assert (error["param"], error["code"]) == (param, code), response
 
 
 @pytest.mark.parametrize("value", [True, False, None])
@@ -227,8 +227,8 @@ def test_padding_of_streams_has_no_effect(
 def test_a_refusal_says_what_to_send(
     client: Client, path: str, body: dict[str, Any], message: str
 ) -> None:
-    status, got = client.post(path, body)
-    assert (status, got["error"]["message"]) == (400, message)
+    status, response = client.post(path, body)
+    assert (status, response["error"]["message"]) == (400, message)
 
 
 def test_the_table_of_the_docs_is_current() -> None:
@@ -371,5 +371,8 @@ def test_parts_of_another_type_are_refused_by_their_place(
 ) -> None:
     for name, value in fields.items():
         for part, place in _changed(value, name):
-            status, got = real.post(path, {**BODIES[path], **fields, name: part})
-            assert (status, place in got["error"]["message"]) == (400, True), (part, got)
+            status, response = real.post(path, {**BODIES[path], **fields, name: part})
+            assert (status, place in response["error"]["message"]) == (400, True), (
+                part,
+                response,
+            )

@@ -191,7 +191,7 @@ def test_nobody_else_can_read_a_file_at_any_time(
         assert others(tmp_path) == []
         assert not any(mode & 0o077 for mode in modes)
         folders = (tmp_path / "new", tmp_path / "new" / "data")
-        assert [stat.S_IMODE(each.stat().st_mode) for each in folders] == [0o700] * 2
+        assert [stat.S_IMODE(place.stat().st_mode) for place in folders] == [0o700] * 2
         store.close()
     finally:
         os.umask(umask)
@@ -263,14 +263,14 @@ class Between:
         self.n = 0
         text = BatchOutcome.text
 
-        def shown(outcome: BatchOutcome, batch_id: str) -> str:
+        def text_between(outcome: BatchOutcome, batch_id: str) -> str:
             if outcome.line % 16 == 0:
                 self.n += 1
                 with ThreadPoolExecutor(1) as pool:
                     pool.submit(work).result(HANGS_S)
             return text(outcome, batch_id)
 
-        monkeypatch.setattr(BatchOutcome, "text", shown)
+        monkeypatch.setattr(BatchOutcome, "text", text_between)
 
 
 def test_other_work_uses_the_store_while_a_batch_ends(
@@ -294,8 +294,8 @@ def test_other_work_uses_the_store_while_a_batch_ends(
         file = store.file(str(name))
         assert file is not None
         rows = [json.loads(line) for line in store.path(file).read_text().splitlines()]
-        wanted = [i for i in range(300) if (i % 3 == 0) == (status == 200)]
-        assert [row["custom_id"] for row in rows] == [f"id-{i}" for i in wanted]
+        expected = [i for i in range(300) if (i % 3 == 0) == (status == 200)]
+        assert [row["custom_id"] for row in rows] == [f"id-{i}" for i in expected]
         assert {row["response"]["status_code"] for row in rows} == {status}
         assert all(row["response"]["body"] == {"a": 1} for row in rows)
     store.close()
@@ -320,17 +320,17 @@ def test_two_ends_of_a_batch_keep_the_files_of_one(
     """A client may cancel a batch twice."""
     store = BatchStore(tmp_path)
     batch = _stored(store, 300)
-    found: list[Batch] = []
+    batches: list[Batch] = []
 
     def work() -> None:
         if between.n == 1:
-            found.append(store.finish(batch))
+            batches.append(store.finish(batch))
 
     between = Between(monkeypatch, work)
-    found.append(store.finish(batch))
-    assert found[0] == found[1] == store.batch(batch.id)
+    batches.append(store.finish(batch))
+    assert batches[0] == batches[1] == store.batch(batch.id)
     assert len(list((tmp_path / "files").iterdir())) == 2
-    file = store.file(str(found[0].error_file))
+    file = store.file(str(batches[0].error_file))
     assert file is not None
     assert len(store.path(file).read_text().splitlines()) == 200
     store.close()

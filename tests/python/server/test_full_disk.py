@@ -59,15 +59,15 @@ class Disk:
 @pytest.fixture
 def disk(monkeypatch: pytest.MonkeyPatch) -> Disk:
     """Return the disk of the next server."""
-    made = Disk()
+    next_disk = Disk()
 
     def opened(*arguments: Any) -> BatchStore:
-        made.store = BatchStore(*arguments)
-        return made.store
+        next_disk.store = BatchStore(*arguments)
+        return next_disk.store
 
     monkeypatch.setattr(service, "BatchStore", opened)
     monkeypatch.setattr(service, "_PAUSES_S", (0.01,))
-    return made
+    return next_disk
 
 
 def _batch(sdk: openai.OpenAI, n: int, prompts: str = "") -> Any:
@@ -82,9 +82,9 @@ def _batch(sdk: openai.OpenAI, n: int, prompts: str = "") -> Any:
 def _problem(sdk: openai.OpenAI, batch: Any) -> Any:
     """Wait until a batch reports that it does not continue; return the report."""
     wait_until(lambda: bool(sdk.batches.retrieve(batch.id).errors))
-    found = sdk.batches.retrieve(batch.id)
-    assert found.status in ("in_progress", "finalizing")
-    (error,) = found.errors.data
+    current = sdk.batches.retrieve(batch.id)
+    assert current.status in ("in_progress", "finalizing")
+    (error,) = current.errors.data
     return error
 
 
@@ -109,11 +109,11 @@ def test_a_batch_waits_for_space_and_loses_no_answer(
         # into the pages that the database had.
         n_stored = sdk.batches.retrieve(batch.id).request_counts.completed
         assert len(fake.handles) <= 64 + n_stored
-        shown = client.ask("GET", "/dashboard.json")[1]["batches"]
-        assert [each["problem"] for each in shown] == [error.message]
+        rows = client.ask("GET", "/dashboard.json")[1]["batches"]
+        assert [row["problem"] for row in rows] == [error.message]
         assert client.post(TEXT, {"prompt": "a", "max_tokens": 2})[0] == 200
-        (listed,) = sdk.batches.list().data
-        assert listed.errors == sdk.batches.retrieve(batch.id).errors
+        (only,) = sdk.batches.list().data
+        assert only.errors == sdk.batches.retrieve(batch.id).errors
         disk.empty()
         ended = wait_for_end(sdk, batch)
         assert (ended.status, ended.request_counts.completed) == ("completed", 100)
@@ -191,17 +191,17 @@ def test_requests_about_files_and_batches_fail_alone(
 @pytest.fixture
 def is_full(monkeypatch: pytest.MonkeyPatch) -> threading.Event:
     """Return a switch: no change of a store succeeds while it is set."""
-    made = threading.Event()
+    switch = threading.Event()
     change = BatchStore._change
 
     def failing(store: BatchStore) -> Any:
-        if made.is_set():
+        if switch.is_set():
             raise FULL
         return change(store)
 
     monkeypatch.setattr(BatchStore, "_change", failing)
     monkeypatch.setattr(service, "_PAUSES_S", (0.01,))
-    return made
+    return switch
 
 
 def test_a_cancellation_needs_space(
@@ -308,10 +308,10 @@ def test_a_batch_whose_work_stopped_says_so_and_can_be_cancelled(
     monkeypatch.setattr(service, "request_lines", broken)
     with served(fake, data=tmp_path) as client, sdk_of(client) as sdk:
         batch = _batch(sdk, 3)
-        told = _problem(sdk, batch)
-        assert told.code == "batch_stopped"
-        assert "malformed" in told.message
-        assert "restart" in told.message
+        problem = _problem(sdk, batch)
+        assert problem.code == "batch_stopped"
+        assert "malformed" in problem.message
+        assert "restart" in problem.message
         assert client.ask("GET", "/dashboard.json")[1]["batches"] == []
         assert sdk.batches.cancel(batch.id).status == "cancelled"
         ended = sdk.batches.retrieve(batch.id)

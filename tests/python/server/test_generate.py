@@ -26,9 +26,9 @@ USAGE = {
 
 
 def test_a_prompt_is_answered_with_text_tokens_reason_and_usage(client: Client) -> None:
-    status, got = client.post("/generate", {"prompt": "a", "max_tokens": 3})
+    status, response = client.post("/generate", {"prompt": "a", "max_tokens": 3})
     assert status == 200
-    assert got == {
+    assert response == {
         "text": answer("a", 3),
         "tokens": [0, 1, 2],
         "finish_reason": "length",
@@ -39,7 +39,7 @@ def test_a_prompt_is_answered_with_text_tokens_reason_and_usage(client: Client) 
 def test_settings_of_the_library_come_through_by_their_names(
     client: Client, fake: FakeContext
 ) -> None:
-    asked = {
+    body = {
         "prompt": "a",
         "max_tokens": 2,
         "temperature": 0.5,
@@ -53,7 +53,7 @@ def test_settings_of_the_library_come_through_by_their_names(
         "system": "s",
         "min_p": None,
     }
-    assert client.post("/generate", asked)[0] == 200
+    assert client.post("/generate", body)[0] == 200
     (handle,) = fake.handles
     params = handle.params
     assert (params.temperature, params.top_k, params.seed) == (0.5, 7, 5)
@@ -69,8 +69,8 @@ def test_settings_of_the_library_come_through_by_their_names(
 
 
 def test_token_ids_are_a_prompt(client: Client, fake: FakeContext) -> None:
-    status, got = client.post("/generate", {"prompt": [5, 6], "max_tokens": 1})
-    assert (status, got["text"]) == (200, "5-6/0")
+    status, response = client.post("/generate", {"prompt": [5, 6], "max_tokens": 1})
+    assert (status, response["text"]) == (200, "5-6/0")
     assert fake.handles[0].prompt == [5, 6]
 
 
@@ -110,15 +110,15 @@ WORDS = [
 ]
 
 
-@pytest.mark.parametrize(("asked", "message"), WORDS)
+@pytest.mark.parametrize(("body", "message"), WORDS)
 def test_messages_use_the_words_of_json(
-    client: Client, asked: dict[str, Any], message: str
+    client: Client, body: dict[str, Any], message: str
 ) -> None:
-    status, got = client.post("/generate", asked)
+    status, response = client.post("/generate", body)
     assert status == 400
-    assert message in got["error"]["message"]
+    assert message in response["error"]["message"]
     for word in ("str)", "bool", "dict", "True", "False", "None"):
-        assert word not in got["error"]["message"]
+        assert word not in response["error"]["message"]
 
 
 def test_errors_of_the_library_use_the_words_of_json(chat_model: lh.Model) -> None:
@@ -127,20 +127,20 @@ def test_errors_of_the_library_use_the_words_of_json(chat_model: lh.Model) -> No
             make_requests(chat_model, prompts, GenerateOptions(**options))
         return str(of_exception(caught.value, GenerateApi.fields))
 
-    told = message(["a"], parse_special=5)
-    assert told == 'parse_special must be one of "auto", true, false, not 5'
-    told = message(["a"], system="b")
+    text = message(["a"], parse_special=5)
+    assert text == 'parse_special must be one of "auto", true, false, not 5'
+    text = message(["a"], system="b")
     needs = 'system needs "chat": true; '
-    assert told == needs + 'without it there is no chat template for "b"'
-    told = message([[{"role": "user", "content": 1}]], chat=True)
-    assert told == "prompt[0].content must be a text, not 1"
+    assert text == needs + 'without it there is no chat template for "b"'
+    text = message([[{"role": "user", "content": 1}]], chat=True)
+    assert text == "prompt[0].content must be a text, not 1"
 
 
 def test_a_prompt_that_fails_is_the_servers_fault(client: Client) -> None:
     for stream in (False, True):
-        status, got = client.post("/generate", {"prompt": "fail", "stream": stream})
-        assert (status, got["error"]["type"]) == (500, "server_error")
-        assert got["error"]["code"] == "generation_failed"
+        status, response = client.post("/generate", {"prompt": "fail", "stream": stream})
+        assert (status, response["error"]["type"]) == (500, "server_error")
+        assert response["error"]["code"] == "generation_failed"
 
 
 def test_a_stream_that_fails_later_ends_with_an_event(
@@ -158,12 +158,12 @@ def test_what_nobody_expected_is_logged_without_the_prompt(
     client: Client, fake: FakeContext, caplog: pytest.LogCaptureFixture
 ) -> None:
     fake.raises = RuntimeError("the prompt was: secret")
-    status, got = client.post("/generate", {"prompt": "secret"})
-    assert (status, got["error"]["type"]) == (500, "server_error")
+    status, response = client.post("/generate", {"prompt": "secret"})
+    assert (status, response["error"]["type"]) == (500, "server_error")
     assert "RuntimeError" in caplog.text
     assert "in submit" in caplog.text
     assert "secret" not in caplog.text
-    assert "secret" not in str(got)
+    assert "secret" not in str(response)
 
 
 WHOLE = ("max_tokens", "top_k", "repeat_last_n", "logprobs", "min_keep")
@@ -176,21 +176,21 @@ WHOLE = ("max_tokens", "top_k", "repeat_last_n", "logprobs", "min_keep")
 def test_whole_numbers_beyond_32_bits_are_told_with_their_range(
     client: Client, name: str, value: int
 ) -> None:
-    status, got = client.post("/generate", {"prompt": "a", name: value})
-    told = got["error"]
-    assert (status, told["param"]) == (400, name)
-    if told["code"] != "unsupported_parameter" and value > 0:
-        assert "at least" not in told["message"]
+    status, response = client.post("/generate", {"prompt": "a", name: value})
+    error = response["error"]
+    assert (status, error["param"]) == (400, name)
+    if error["code"] != "unsupported_parameter" and value > 0:
+        assert "at least" not in error["message"]
 
 
 @pytest.mark.parametrize("path", ["/generate", "/v1/completions"])
 def test_temperatures_are_those_of_openai(client: Client, path: str) -> None:
     for value in (-0.1, -1, 2.1):
-        status, got = client.post(path, {"prompt": "a", "temperature": value})
+        status, response = client.post(path, {"prompt": "a", "temperature": value})
         assert status == 400
-        told = got["error"]
-        assert told["message"] == f"temperature must be between 0 and 2, not {value:g}"
-        assert told["param"] == "temperature"
+        error = response["error"]
+        assert error["message"] == f"temperature must be between 0 and 2, not {value:g}"
+        assert error["param"] == "temperature"
     for value in (0, 2):
         assert client.post(path, {"prompt": "a", "temperature": value})[0] == 200
 
@@ -212,7 +212,7 @@ def test_temperatures_are_those_of_openai(client: Client, path: str) -> None:
 def test_a_field_that_is_none_is_told_with_what_was_meant(
     client: Client, path: str, name: str, meant: str
 ) -> None:
-    status, got = client.post(path, {name: 3})
-    assert (status, got["error"]["code"]) == (400, "unsupported_parameter")
-    told = f"{name!r} is not supported here; did you mean {meant!r}?"
-    assert got["error"]["message"] == told
+    status, response = client.post(path, {name: 3})
+    assert (status, response["error"]["code"]) == (400, "unsupported_parameter")
+    message = f"{name!r} is not supported here; did you mean {meant!r}?"
+    assert response["error"]["message"] == message

@@ -60,23 +60,23 @@ class _Work:
 
 @pytest.fixture
 def work(monkeypatch: pytest.MonkeyPatch) -> _Work:
-    made = _Work()
+    fake_work = _Work()
 
     def prepare(_self: ScoreApi, _fields: dict[str, object]) -> Prepared[Any]:
-        return Prepared(made, lambda results: {"results": results.text})
+        return Prepared(fake_work, lambda results: {"results": results.text})
 
     monkeypatch.setattr(ScoreApi, "prepare", prepare)
-    return made
+    return fake_work
 
 
 def test_an_answer_comes_when_its_work_is_done(fake: FakeContext, work: _Work) -> None:
     with served(fake) as client, ThreadPoolExecutor(1) as pool:
-        asked = pool.submit(client.post, PATH, {})
+        future = pool.submit(client.post, PATH, {})
         assert work.has_begun.wait(LIMIT_S)
-        assert not asked.done()
+        assert not future.done()
         assert client.ask("GET", "/health")[0] == 200
         work.may_end.set()
-        assert asked.result(LIMIT_S) == (200, {"results": "done"})
+        assert future.result(LIMIT_S) == (200, {"results": "done"})
         assert not work.is_cancelled.is_set() or work.may_end.is_set()
 
 
@@ -91,7 +91,7 @@ def test_work_and_answer_use_the_words_of_json(
     fake: FakeContext, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def prepare(_self: ScoreApi, _fields: dict[str, object]) -> Prepared[Any]:
-        return Prepared(_Speaking(), lambda found: [found.language, words().language])
+        return Prepared(_Speaking(), lambda results: [results.language, words().language])
 
     monkeypatch.setattr(ScoreApi, "prepare", prepare)
     with served(fake) as client:
@@ -108,31 +108,31 @@ def test_a_client_that_goes_away_ends_its_work(fake: FakeContext, work: _Work) -
 
 def test_work_that_takes_too_long_ends(fake: FakeContext, work: _Work) -> None:
     with served(fake, timeout_s=0.1) as client:
-        status, got = client.post(PATH, {})
-        assert (status, got["error"]["code"]) == (504, "timeout")
+        status, response = client.post(PATH, {})
+        assert (status, response["error"]["code"]) == (504, "timeout")
         assert work.is_cancelled.is_set()
 
 
 def test_a_server_that_stops_ends_work(fake: FakeContext, work: _Work) -> None:
     with served(fake, grace_s=0.1) as client, ThreadPoolExecutor(1) as pool:
-        asked = pool.submit(client.post, PATH, {})
+        future = pool.submit(client.post, PATH, {})
         assert work.has_begun.wait(LIMIT_S)
         assert client.server is not None
         client.server.should_exit = True
-        status, got = asked.result(LIMIT_S)
-        assert (status, got["error"]["code"]) == (503, "stopping")
+        status, response = future.result(LIMIT_S)
+        assert (status, response["error"]["code"]) == (503, "stopping")
 
 
 def test_a_full_queue_refuses_them_too(fake: FakeContext, work: _Work) -> None:
     with served(fake, queue=0) as client, ThreadPoolExecutor(8) as pool:
-        asked = [pool.submit(client.post, PATH, {}) for _ in range(2)]
+        futures = [pool.submit(client.post, PATH, {}) for _ in range(2)]
         statuses = set()
-        while 429 not in statuses and len(asked) < 200:
-            asked.append(pool.submit(client.post, PATH, {}))
-            done = [each for each in asked if each.done()]
-            statuses = {each.result()[0] for each in done}
+        while 429 not in statuses and len(futures) < 200:
+            futures.append(pool.submit(client.post, PATH, {}))
+            done = [future for future in futures if future.done()]
+            statuses = {future.result()[0] for future in done}
         work.may_end.set()
-        assert 429 in {each.result(LIMIT_S)[0] for each in asked}
+        assert 429 in {future.result(LIMIT_S)[0] for future in futures}
 
 
 class _Call:
@@ -229,7 +229,7 @@ REQUESTS: dict[str, tuple[str, dict[str, Any]]] = {
     ),
     "messages": (
         "/v1/chat/completions",
-        {"max_tokens": 1, "messages": [each[0] for each in _CHATS]},
+        {"max_tokens": 1, "messages": [chat[0] for chat in _CHATS]},
     ),
     "scores": ("/v1/score", {"prompts": _TEXTS, "continuations": [["a", "b"]] * N}),
     "chats": (
@@ -268,13 +268,13 @@ class _Held:
 
 @pytest.fixture
 def held(monkeypatch: pytest.MonkeyPatch) -> _Held:
-    made = _Held()
+    gate = _Held()
 
     def check(preparing: Preparing) -> None:
-        made.check(preparing)
+        gate.check(preparing)
 
     monkeypatch.setattr(Preparing, "check", check)
-    return made
+    return gate
 
 
 def _n_inside(real: Client) -> int:
@@ -319,7 +319,7 @@ def test_a_request_that_waits_for_a_thread_ends_at_once(
     link.close()
     wait_until(lambda: _n_inside(real) == 0)
     may_go_on.set()
-    assert all(each.result() for each in busy)
+    assert all(future.result() for future in busy)
     assert held.n_asked == 0
 
 

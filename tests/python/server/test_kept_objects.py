@@ -89,14 +89,14 @@ def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Client]:
     ):
         # A timer that nobody stops keeps its connection in memory for the whole test.
         patch.setattr(serving, "_KEEP_ALIVE_S", 100_000)
-        with served(ctx) as made:
+        with served(ctx) as connection:
             for i in range(40):  # the server keeps 32 beginnings
-                _ask("prompt")(made, -1 - i)
-            yield made
+                _ask("prompt")(connection, -1 - i)
+            yield connection
 
 
 def _ask(kind: str) -> Callable[[Client, int], None]:
-    def ask(client: Client, i: int) -> None:
+    def send(client: Client, i: int) -> None:
         path, body = BODIES[kind]
         name = "prompt" if "prompt" in body else "input"
         if isinstance(body.get(name), str):
@@ -104,7 +104,7 @@ def _ask(kind: str) -> Callable[[Client, int], None]:
             body = {**body, name: f"{body[name]}, and then the number {i}"}
         client.post(path, body)
 
-    return ask
+    return send
 
 
 def _reset_after_answer(client: Client, _i: int) -> None:
@@ -149,7 +149,7 @@ KINDS: dict[str, Callable[[Client, int], None]] = {
 def _objects() -> Counter[str]:
     """Return the number of objects of each class of the package that are alive."""
     gc.collect()
-    kinds = (type(each) for each in gc.get_objects())
+    kinds = (type(instance) for instance in gc.get_objects())
     names = (f"{kind.__module__}.{kind.__qualname__}" for kind in kinds)
     return Counter(name for name in names if name.startswith("llamaherd."))
 
@@ -170,14 +170,14 @@ def test_no_object_of_a_request_is_kept(
     n_others: int, client: Client, caplog: pytest.LogCaptureFixture, kind: str
 ) -> None:
     caplog.set_level(logging.CRITICAL, "uvicorn.error")  # pytest keeps every message
-    ask = KINDS[kind]
+    send = KINDS[kind]
     for i in range(N_ROUNDS):
-        ask(client, i)
+        send(client, i)
     wait_until(lambda: _objects()[RUNNING] <= n_others)
     before = _objects()
     n_before = _n_blocks() if thorough.is_long() else 0
     for i in range(N_ROUNDS, 4 * N_ROUNDS):
-        ask(client, i)
+        send(client, i)
     wait_until(lambda: max((_objects() - before).values(), default=0) <= N_HELD, LIMIT_S)
     if thorough.is_long():
         most = n_before + N_BLOCKS * 3 * N_ROUNDS

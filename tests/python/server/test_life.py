@@ -70,8 +70,8 @@ def _rest(link: socket.socket) -> bytes:
 def _n_inside(client: Client) -> float:
     """Return the number of requests that run or wait."""
     text = client.ask("GET", "/metrics")[1]
-    found = re.findall(r"^llamaherd_n_(?:running|waiting) (\S+)$", text, re.MULTILINE)
-    return sum(map(float, found))
+    numbers = re.findall(r"^llamaherd_n_(?:running|waiting) (\S+)$", text, re.MULTILINE)
+    return sum(map(float, numbers))
 
 
 def _started(client: Client, body: dict[str, Any]) -> socket.socket:
@@ -94,8 +94,8 @@ def test_running_requests_end_after_a_signal_and_nobody_new_comes_in(
         wait_until(lambda: _n_inside(client) == 3)
         process.send_signal(sig)
         wait_until(lambda: client.ask("GET", "/health")[0] == 503)
-        status, got, headers = client.ask("POST", "/generate", {"prompt": "d"})
-        assert (status, got["error"]["code"]) == (503, "stopping")
+        status, response, headers = client.ask("POST", "/generate", {"prompt": "d"})
+        assert (status, response["error"]["code"]) == (503, "stopping")
         assert (headers["connection"], headers["retry-after"]) == ("close", "1")
         assert client.ask("GET", "/metrics")[0] == 200
         _tell(process, "go")
@@ -176,19 +176,19 @@ def test_an_idle_server_ends_with_its_connections_open(chat_model: lh.Model) -> 
 
 
 def test_addresses() -> None:
-    with serving.bind("localhost", 0) as bound:
-        port = bound.getsockname()[1]
-        assert is_local(bound)
-        assert serving.url(bound) == f"http://127.0.0.1:{port}"
-        bound.listen()
+    with serving.bind("localhost", 0) as listener:
+        port = listener.getsockname()[1]
+        assert is_local(listener)
+        assert serving.url(listener) == f"http://127.0.0.1:{port}"
+        listener.listen()
         with pytest.raises(OSError):
             serving.bind("127.0.0.1", port)
-    with serving.bind("0.0.0.0", 0) as bound:
-        assert not is_local(bound)
+    with serving.bind("0.0.0.0", 0) as listener:
+        assert not is_local(listener)
     if socket.has_ipv6:
-        with serving.bind("::1", 0) as bound:
-            assert is_local(bound)
-            assert serving.url(bound).startswith("http://[::1]:")
+        with serving.bind("::1", 0) as listener:
+            assert is_local(listener)
+            assert serving.url(listener).startswith("http://[::1]:")
 
 
 SOON_S = 0.05  # a limit that a test waits for
@@ -237,12 +237,12 @@ def _status(answer: bytes) -> int:
 
 def _until(link: socket.socket, end: bytes) -> bytes:
     """Return what the server sends, up to an end."""
-    got = b""
-    while not got.endswith(end):
+    received = b""
+    while not received.endswith(end):
         part = link.recv(1 << 16)
-        assert part, got
-        got += part
-    return got
+        assert part, received
+        received += part
+    return received
 
 
 def _works(client: Client) -> bool:
@@ -286,27 +286,29 @@ def test_odd_hosts_are_refused(client: Client, path: bytes, host: bytes) -> None
     ],
 )
 def test_odd_headers(fake: FakeContext, header: bytes, status: int) -> None:
-    ask = (
+    head = (
         b"GET /v1/models HTTP/1.1\r\n" + HOST + header + b"\r\nConnection: close\r\n\r\n"
     )
     with served(fake, api_key="secret") as client:
-        assert _status(_talk(client, ask)) == status
+        assert _status(_talk(client, head)) == status
 
 
 @pytest.mark.parametrize(
     "path", ["/%ff", "/%00", "/%", "/%e4%b8", "//", "/..", "/a?%ff=%"]
 )
 def test_odd_paths_are_not_there(client: Client, path: str) -> None:
-    status, got, _ = client.ask("GET", path)
-    assert (status, got["error"]["type"]) == (404, "not_found_error")
+    status, response, _ = client.ask("GET", path)
+    assert (status, response["error"]["type"]) == (404, "not_found_error")
 
 
 @pytest.mark.parametrize("encoding", ["gzip", "deflate", "br", "x"])
 def test_bodies_that_are_compressed_are_refused_by_name(
     client: Client, encoding: str
 ) -> None:
-    status, got, _ = client.ask("POST", "/generate", BODY, {"Content-Encoding": encoding})
-    assert (status, got["error"]["code"]) == (415, "unsupported_encoding")
+    status, response, _ = client.ask(
+        "POST", "/generate", BODY, {"Content-Encoding": encoding}
+    )
+    assert (status, response["error"]["code"]) == (415, "unsupported_encoding")
 
 
 def _asking(n_words: int, *, prompt: str = "a") -> bytes:
@@ -314,16 +316,16 @@ def _asking(n_words: int, *, prompt: str = "a") -> bytes:
     return POST + b"Content-Length: %d\r\n\r\n" % len(body) + body
 
 
-@pytest.mark.parametrize("told", [b"100000000000", b"1001"])
+@pytest.mark.parametrize("length", [b"100000000000", b"1001"])
 @pytest.mark.parametrize("path", [*PATHS[:3], b"/completions", b"/chat/completions"])
 def test_a_length_that_is_too_large_gets_413_before_the_body_comes(
-    fake: FakeContext, path: bytes, told: bytes
+    fake: FakeContext, path: bytes, length: bytes
 ) -> None:
     with served(fake, max_body=1000) as client, _connect(client) as link:
         head = b"POST " + path + b" HTTP/1.1\r\n" + HOST
-        link.sendall(head + b"Content-Length: " + told + b"\r\n\r\n{")
-        got = _until(link, b"}}")  # before the body has arrived
-        assert _error(got) == (413, "request_too_large")
+        link.sendall(head + b"Content-Length: " + length + b"\r\n\r\n{")
+        response = _until(link, b"}}")  # before the body has arrived
+        assert _error(response) == (413, "request_too_large")
 
 
 @pytest.mark.parametrize("path", PATHS)
@@ -374,8 +376,8 @@ def client(chat_model: lh.Model) -> Iterator[Client]:
         *("--alias", "one", "--alias", "two"),
         *("--allowed-host", "lab.example", "--allowed-host", "Other.Example."),
     ]
-    with started(chat_model, *options) as made:
-        yield made
+    with started(chat_model, *options) as connection:
+        yield connection
 
 
 @pytest.mark.parametrize(("host", "status"), HOSTS)
@@ -388,15 +390,15 @@ def test_hosts_of_a_server_that_others_can_reach(
 def test_names_of_the_model(client: Client) -> None:
     data = client.ask("GET", "/v1/models")[1]["data"]
     assert [model["id"] for model in data] == ["one", "two"]
-    ask = {"prompt": "a", "max_tokens": 1}
+    body = {"prompt": "a", "max_tokens": 1}
     for name, status in [("one", 200), ("two.gguf", 200), ("tiny", 404)]:
-        assert client.post("/v1/completions", {**ask, "model": name})[0] == status
+        assert client.post("/v1/completions", {**body, "model": name})[0] == status
 
 
 def test_a_schema_that_max_tokens_cuts(client: Client) -> None:
-    ask = {"prompt": "x", "schema": {}, "max_tokens": 2, "ignore_eos": True}
-    status, got = client.post("/generate", ask)
-    assert (status, got["finish_reason"]) == (200, "length")
+    body = {"prompt": "x", "schema": {}, "max_tokens": 2, "ignore_eos": True}
+    status, response = client.post("/generate", body)
+    assert (status, response["finish_reason"]) == (200, "length")
 
 
 @pytest.mark.long(reason="many requests or long waits in the server")

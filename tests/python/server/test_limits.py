@@ -50,16 +50,19 @@ BAD_BODIES = [
 
 @pytest.mark.parametrize(("body", "message"), BAD_BODIES)
 def test_what_is_no_json_is_refused(client: Client, body: bytes, message: str) -> None:
-    status, got = client.post("/generate", body)
+    status, response = client.post("/generate", body)
     assert status == 400
-    assert (got["error"]["code"], got["error"]["param"]) == ("invalid_json", None)
-    assert message in got["error"]["message"]
+    assert (response["error"]["code"], response["error"]["param"]) == (
+        "invalid_json",
+        None,
+    )
+    assert message in response["error"]["message"]
 
 
 def test_nesting_that_json_can_read_is_still_no_prompt(client: Client) -> None:
     body = b'{"prompt": ' + b"[" * 500 + b"]" * 500 + b"}"
-    status, got = client.post("/generate", body)
-    assert (status, got["error"]["param"]) == (400, "prompt")
+    status, response = client.post("/generate", body)
+    assert (status, response["error"]["param"]) == (400, "prompt")
 
 
 @pytest.mark.parametrize("n_bytes", [2_000, 20_000, 200_000])
@@ -69,8 +72,8 @@ def test_a_body_over_the_limit_gets_413(fake: FakeContext, n_bytes: int) -> None
         padding = b" " * (1000 - len(json.dumps(exact)))
         assert client.post("/generate", json.dumps(exact).encode() + padding)[0] == 200
         large = {"prompt": "a" * n_bytes}
-        status, got, _ = client.ask("POST", "/generate", large)
-        assert (status, got["error"]["code"]) == (413, "request_too_large")
+        status, response, _ = client.ask("POST", "/generate", large)
+        assert (status, response["error"]["code"]) == (413, "request_too_large")
         sdk = openai.OpenAI(base_url=f"{client.url}/v1", api_key="x", max_retries=0)
         with sdk, pytest.raises(openai.APIStatusError, match="1000 bytes") as caught:
             sdk.completions.create(model=NAME, prompt="a" * n_bytes)
@@ -110,12 +113,12 @@ def test_the_bodies_of_all_requests_are_limited(fake: FakeContext) -> None:
     with served(fake, max_body=size) as client:
         links = [client.connect("/generate", long) for _ in range(64)]
         wait_until(lambda: len(fake.handles) == 64)
-        status, got, headers = client.ask("POST", "/generate", long)
-        assert (status, got["error"]["code"]) == (429, "queue_full")
+        status, response, headers = client.ask("POST", "/generate", long)
+        assert (status, response["error"]["code"]) == (429, "queue_full")
         assert headers["retry-after"] == "1"
-        assert "the bodies of all requests" in got["error"]["message"]
-        status, got, _ = client.ask("POST", "/v1/batches", long)
-        assert (status, got["error"]["code"]) == (429, "queue_full")
+        assert "the bodies of all requests" in response["error"]["message"]
+        status, response, _ = client.ask("POST", "/v1/batches", long)
+        assert (status, response["error"]["code"]) == (429, "queue_full")
         links.append(client.connect("/generate", {"prompt": "a", "max_tokens": 1}))
         wait_until(lambda: len(fake.handles) == 65)
         links.pop(0).close()
@@ -135,8 +138,10 @@ def test_a_key_opens_every_door_but_health(fake: FakeContext) -> None:
             asks += [("POST", path, {"prompt": "a"}), ("GET", path, None)]
         for method, path, body in asks:
             for wrong in ({}, {"Authorization": "Bearer secret"}, {"Authorization": "x"}):
-                status, got, headers = client.ask(method, path, body, wrong)
-                assert (status, got["error"]["code"]) == (401, "invalid_api_key"), path
+                status, response, headers = client.ask(method, path, body, wrong)
+                assert (status, response["error"]["code"]) == (401, "invalid_api_key"), (
+                    path
+                )
                 assert headers["www-authenticate"] == "Bearer"
             assert client.ask(method, path, body, right)[0] != 401
         assert client.ask("GET", "/health")[:2] == (200, {"status": "ok"})
@@ -151,12 +156,12 @@ def test_names_of_this_machine_are_served(client: Client, host: str) -> None:
 
 
 def test_pages_of_other_origins_are_not_served(client: Client, fake: FakeContext) -> None:
-    ask = {"prompt": "a", "max_tokens": 1}
+    body = {"prompt": "a", "max_tokens": 1}
     for origin in ("http://evil.example", "null", f"http://localhost:{client.port}"):
-        status, got = client.post("/generate", ask, Origin=origin)
-        assert (status, got["error"]["code"]) == (403, "origin")
+        status, response = client.post("/generate", body, Origin=origin)
+        assert (status, response["error"]["code"]) == (403, "origin")
     assert not fake.handles
-    assert client.post("/generate", ask, Origin=client.url)[0] == 200
+    assert client.post("/generate", body, Origin=client.url)[0] == 200
     answer = client.ask("OPTIONS", "/generate", None, {"Origin": "http://evil.example"})
     assert not any(name.startswith("access-control") for name in answer[2])
 
@@ -167,8 +172,8 @@ def test_more_than_the_queue_holds_get_429(fake: FakeContext) -> None:
         links = [client.connect("/generate", LONG) for _ in range(7)]  # 4 run, 3 wait
         wait_until(lambda: len(fake.handles) == 7)
         for path in ("/generate", "/v1/completions", "/v1/chat/completions"):
-            status, got, headers = client.ask("POST", path, {"prompt": "a"})
-            assert (status, got["error"]["type"]) == (429, "rate_limit_error")
+            status, response, headers = client.ask("POST", path, {"prompt": "a"})
+            assert (status, response["error"]["type"]) == (429, "rate_limit_error")
             assert 1 <= int(headers["retry-after"]) <= 60
         sdk = openai.OpenAI(base_url=f"{client.url}/v1", api_key="x", max_retries=0)
         with sdk, pytest.raises(openai.RateLimitError):
@@ -208,27 +213,27 @@ def test_300_connections_are_each_answered_or_told_to_wait(fake: FakeContext) ->
     fake.step_s = 0.001
     start = threading.Barrier(300)
 
-    def ask(i: int) -> tuple[int, Any]:
+    def response(i: int) -> tuple[int, Any]:
         start.wait()
         return client.post("/generate", {"prompt": f"p{i}", "max_tokens": 20})
 
     with served(fake, queue=100) as client, ThreadPoolExecutor(300) as pool:
-        got = list(pool.map(ask, range(300)))
-        assert {status for status, _ in got} <= {200, 429}
+        responses = list(pool.map(response, range(300)))
+        assert {status for status, _ in responses} <= {200, 429}
         assert all(
             body["text"] == answer(f"p{i}", 20)
-            for i, (status, body) in enumerate(got)
+            for i, (status, body) in enumerate(responses)
             if status == 200
         )
-        assert sum(status == 200 for status, _ in got) >= 104
+        assert sum(status == 200 for status, _ in responses) >= 104
         assert client.post("/generate", {"prompt": "a", "max_tokens": 1})[0] == 200
 
 
 def test_a_request_that_takes_too_long_ends(fake: FakeContext) -> None:
     fake.step_s = 0.02
     with served(fake, timeout_s=1.0) as client:
-        status, got, headers = client.ask("POST", "/generate", LONG)
-        assert (status, got["error"]["code"]) == (504, "timeout")
+        status, response, headers = client.ask("POST", "/generate", LONG)
+        assert (status, response["error"]["code"]) == (504, "timeout")
         assert headers["x-should-retry"] == "false"
         events = client.events("/generate", {**LONG, "stream": True})
         assert events[-1]["error"]["code"] == "timeout"
@@ -338,7 +343,7 @@ def test_a_server_ends_when_a_constraint_was_compiled(held: _Held) -> None:
         client.server.should_exit = True
         wait_until(lambda: client.server.shared._is_stopped)
         held.may_go_on.set()
-        wait_until(lambda: any(each.is_cancelled for each in held.handles))
+        wait_until(lambda: any(handle.is_cancelled for handle in held.handles))
         held.may_run.set()
         assert link.recv(12) == b"HTTP/1.1 503"
         link.close()
@@ -353,7 +358,7 @@ def test_the_prompt_of_a_client_that_is_gone_ends_when_its_constraint_is_there(
         assert held.is_compiling.acquire(timeout=600)
         link.close()
         held.may_go_on.set()
-        wait_until(lambda: any(each.is_cancelled for each in held.handles))
+        wait_until(lambda: any(handle.is_cancelled for handle in held.handles))
         held.may_run.set()
 
 

@@ -45,20 +45,20 @@ def submitted(client: Client, n: int, **more: Any) -> str:
         return str(begun(sdk, jsonl(requests)).id)
 
 
-def shown(client: Client, batch: str) -> dict[str, Any]:
-    found: dict[str, Any] = client.ask("GET", f"/v1/batches/{batch}")[1]
-    return found
+def batch_body(client: Client, batch: str) -> dict[str, Any]:
+    body: dict[str, Any] = client.ask("GET", f"/v1/batches/{batch}")[1]
+    return body
 
 
 def ends(client: Client, batch: str) -> dict[str, Any]:
-    wait_until(lambda: shown(client, batch)["status"] == "completed")
-    return shown(client, batch)
+    wait_until(lambda: batch_body(client, batch)["status"] == "completed")
+    return batch_body(client, batch)
 
 
 def stops(client: Client, batch: str) -> str:
     """Wait until a batch waits; return the reason."""
-    wait_until(lambda: shown(client, batch)["errors"] is not None)
-    (error,) = shown(client, batch)["errors"]["data"]
+    wait_until(lambda: batch_body(client, batch)["errors"] is not None)
+    (error,) = batch_body(client, batch)["errors"]["data"]
     return str(error["message"])
 
 
@@ -94,21 +94,21 @@ def test_a_batch_waits_for_its_model(
     fake.held, fake.step_s = "p1", 0.01
     with served(fake, data=tmp_path, grace_s=0.1, any_model=True) as client:
         batch = submitted(client, 3, **model)
-        wait_until(lambda: shown(client, batch)["request_counts"]["completed"] == 2)
+        wait_until(lambda: batch_body(client, batch)["request_counts"]["completed"] == 2)
     fake.held, n_before = "", len(fake.handles)
     identity.value = other
     with served(fake, data=tmp_path, any_model=True) as client:
         assert "began with another model" in stops(client, batch)
-        found = shown(client, batch)
-        assert (found["status"], found["request_counts"]["completed"]) == (
+        body = batch_body(client, batch)
+        assert (body["status"], body["request_counts"]["completed"]) == (
             "in_progress",
             2,
         )
         assert len(fake.handles) == n_before
     identity.value = "a"
     with served(fake, data=tmp_path, any_model=True) as client:
-        found = ends(client, batch)
-        assert (found["errors"], found["request_counts"]["completed"]) == (None, 3)
+        body = ends(client, batch)
+        assert (body["errors"], body["request_counts"]["completed"]) == (None, 3)
     assert len(fake.handles) == n_before + 1
 
 
@@ -120,7 +120,7 @@ def test_a_batch_stops_when_the_model_is_replaced(
         identity.later = (len(fake.handles) + 3, "b")
         batch = submitted(client, 200)
         assert "began with another model" in stops(client, batch)
-        n_done = shown(client, batch)["request_counts"]["completed"]
+        n_done = batch_body(client, batch)["request_counts"]["completed"]
         assert n_done < 200
         cancelled = client.post(f"/v1/batches/{batch}/cancel", {})[1]
         assert cancelled["status"] == "cancelled"
@@ -133,7 +133,7 @@ def test_a_batch_of_an_earlier_version_goes_on(
     fake.held = "p1"
     with served(fake, data=tmp_path, grace_s=0.1) as client:
         batch = submitted(client, 3)
-        wait_until(lambda: shown(client, batch)["request_counts"]["completed"] == 2)
+        wait_until(lambda: batch_body(client, batch)["request_counts"]["completed"] == 2)
     with closing(sqlite3.connect(tmp_path / "batches.sqlite")) as db, db:
         db.execute("UPDATE batch SET content = json_remove(content, '$.models')")
     fake.held, identity.value = "", "b"
@@ -174,51 +174,51 @@ def test_files_keep_their_content(tmp_path: Path, kind: str) -> None:
 def test_a_hash_is_that_of_the_loaded_file(tmp_path: Path) -> None:
     path = tiny_models.write(tmp_path / "a.gguf", "llama", 1)
     early, late = ModelFile(path), ModelFile(path)
-    found = content_of(early, ())
-    assert found is not None
+    content = content_of(early, ())
+    assert content is not None
     tiny_models.write(path, "llama", 2)
-    assert content_of(early, ()) == found
+    assert content_of(early, ()) == content
     assert content_of(late, ()) is None
     assert content_of(None, ()) is None
-    assert content_of(ModelFile(path), ()) not in (None, found)
+    assert content_of(ModelFile(path), ()) not in (None, content)
 
 
 @pytest.mark.parametrize("name", ["one", "style"])
 def test_a_name_keeps_its_model(folder: Path, tmp_path: Path, name: str) -> None:
-    for each in ("one", "two", "style"):
-        shutil.copy(folder / f"{each}.gguf", tmp_path)
+    for model in ("one", "two", "style"):
+        shutil.copy(folder / f"{model}.gguf", tmp_path)
     style = AdapterSpec("style", tmp_path / "style.gguf")
     specs = [
         ModelSpec("one", tmp_path / "one.gguf", (style,)),
         ModelSpec("two", tmp_path / "two.gguf"),
     ]
     room = max(map(room_for, specs))
-    ask = {"prompt": "yes", "max_tokens": 2}
+    body = {"prompt": "yes", "max_tokens": 2}
     with served_models(specs, memory=room, data=tmp_path / "data") as client:
-        for each in (name, "two"):  # the second one takes the memory of the first
-            assert client.post(PATH, {**ask, "model": each})[0] == 200
+        for model in (name, "two"):  # the second one takes the memory of the first
+            assert client.post(PATH, {**body, "model": model})[0] == 200
         batch = ends(client, submitted(client, 2, model=name))
         assert batch["request_counts"]["completed"] == 2
-        assert client.post(PATH, {**ask, "model": "two"})[0] == 200
+        assert client.post(PATH, {**body, "model": "two"})[0] == 200
         path = tmp_path / f"{name}.gguf"
         path.unlink()
         source = "two" if name == "one" else "style"
         path.write_bytes((folder / f"{source}.gguf").read_bytes())
-        status, got = client.post(PATH, {**ask, "model": name})
-        assert (status, got["error"]["code"]) == (500, "model_not_loaded")
-        assert "restart the server to serve the new file" in got["error"]["message"]
-        assert client.post(PATH, {**ask, "model": "two"})[0] == 200
+        status, response = client.post(PATH, {**body, "model": name})
+        assert (status, response["error"]["code"]) == (500, "model_not_loaded")
+        assert "restart the server to serve the new file" in response["error"]["message"]
+        assert client.post(PATH, {**body, "model": "two"})[0] == 200
     with served_models(specs, memory=room, data=tmp_path / "data") as client:
-        assert client.post(PATH, {**ask, "model": name})[0] == 200
+        assert client.post(PATH, {**body, "model": name})[0] == 200
 
 
 def test_identities_are_the_same_however_a_model_is_served(folder: Path) -> None:
     contents = FileContents()
     one, style = folder / "one.gguf", folder / "style.gguf"
     with lh.Model(one, lora=style) as model:
-        found = content_of(model.file, model.loras)
+        content = content_of(model.file, model.loras)
     assert json.loads(contents.identity(one, style, is_loaded=False) or "") == [
-        json.loads(json.dumps(found))
+        json.loads(json.dumps(content))
     ]
 
 
@@ -255,7 +255,7 @@ def test_the_least_memory_counts_which_models_fit_together() -> None:
 def test_a_model_gets_its_least_memory_and_fits_with_what_it_gets(
     models: list[tuple[int, int]], n_bytes: int
 ) -> None:
-    weights, least = [list(each) for each in zip(*models, strict=True)]
+    weights, least = [list(column) for column in zip(*models, strict=True)]
     caches = cache_sizes(weights, n_bytes, least)
     for n, more, cache in zip(weights, least, caches, strict=True):
         assert cache >= more
@@ -304,8 +304,8 @@ def serve(
 
 def _needed(error: str) -> dict[str, float]:
     """Return the memory that an error names, in tenths of MB."""
-    found = re.findall(r"(\d+\.\d) MB for ('[^,]+')[,\n]", error)
-    return {names: round(10 * float(size)) for size, names in found}
+    rows = re.findall(r"(\d+\.\d) MB for ('[^,]+')[,\n]", error)
+    return {names: round(10 * float(size)) for size, names in rows}
 
 
 @pytest.mark.parametrize(("options", "names"), CASES, ids=" ".join)

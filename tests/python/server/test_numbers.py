@@ -35,10 +35,10 @@ NEEDED: dict[str, dict[str, Any]] = {
 def _properties(path: str) -> dict[str, Any]:
     """Return the schema of each field of a path."""
     schema = FORMATS[path.removeprefix("/v1")].request_schema()
-    found: dict[str, Any] = {}
+    properties: dict[str, Any] = {}
     for body in schema.get("anyOf", [schema]):
-        found |= body["properties"]
-    return found
+        properties |= body["properties"]
+    return properties
 
 
 def _has_number(schema: Any) -> bool:
@@ -48,8 +48,8 @@ def _has_number(schema: Any) -> bool:
     kinds = schema.get("type", [])
     if {"integer", "number"} & {*([kinds] if isinstance(kinds, str) else kinds)}:
         return True
-    listed = schema.get("enum", [schema.get("const")])
-    return any(isinstance(x, (int, float)) and not isinstance(x, bool) for x in listed)
+    values = schema.get("enum", [schema.get("const")])
+    return any(isinstance(x, (int, float)) and not isinstance(x, bool) for x in values)
 
 
 PATHS = [form.shown_path() for form in FORMATS.values()]
@@ -70,9 +70,9 @@ def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Client]:
         lh.Model(path) as model,
         lh.Context(model, n_seq_max=4, n_threads=1) as ctx,
         lh.Model(encoder) as other,
-        served(ctx, embedding_model=other, embedding_name="vectors") as made,
+        served(ctx, embedding_model=other, embedding_name="vectors") as connection,
     ):
-        yield made
+        yield connection
 
 
 def test_the_table_has_the_fields_with_numbers() -> None:
@@ -101,20 +101,20 @@ def test_each_number_has_a_meaning_or_is_refused_by_name(
     schema = _properties(path)[name]
     needed = NEEDED[path]
     if name == "max_completion_tokens":  # another name of the same field
-        needed = {key: each for key, each in needed.items() if key != "max_tokens"}
+        needed = {key: field for key, field in needed.items() if key != "max_tokens"}
     if name == "top_logprobs" and path == "/v1/chat/completions":
         needed = {**needed, "logprobs": True}
     for value in VALUES:
-        status, got = client.post(path, {**needed, name: value})
-        told = f"{path} {name}={value!r}: {status} {got}"
-        assert status in (200, 400), told
+        status, response = client.post(path, {**needed, name: value})
+        case = f"{path} {name}={value!r}: {status} {response}"
+        assert status in (200, 400), case
         if status == 400:
-            assert value is not None or name in NEEDED[path], told
-            error = got["error"]
-            assert error["param"] == name, told
-            assert name in error["message"], told
+            assert value is not None or name in NEEDED[path], case
+            error = response["error"]
+            assert error["param"] == name, case
+            assert name in error["message"], case
         elif not jsonschema.Draft202012Validator(schema).is_valid(value):
-            pytest.fail(f"not in the OpenAPI document: {told}")
+            pytest.fail(f"not in the OpenAPI document: {case}")
 
 
 @pytest.mark.more(reason="many requests or long waits in the server", cases=129)
@@ -138,15 +138,15 @@ def test_lists_of_tokens_may_have_empty_fractions(client: Client) -> None:
         ("/v1/completions", {"prompt": [[1.0], [2.0]], "max_tokens": 1.0}),
         ("/generate", {"prompt": "a", "stop_token_ids": [2.0], "max_tokens": 1}),
     ):
-        status, got = client.post(path, fields)
-        assert status == 200, got
+        status, response = client.post(path, fields)
+        assert status == 200, response
 
 
 @pytest.mark.parametrize("name", ["documents", "texts"])
 def test_the_number_of_ranked_documents(client: Client, name: str) -> None:
     """0, the default of vLLM, stands for all documents, like a large number."""
-    ask = {"query": "a", name: ["b", "c", "d"]}
+    body = {"query": "a", name: ["b", "c", "d"]}
     for n, expected in ((0, 3), (1, 1), (3, 3), (4, 3), (10**9, 3), (None, 3)):
-        status, got = client.post("/v1/rerank", {**ask, "top_n": n})
-        rows = got if name == "texts" else got["results"]
-        assert (status, len(rows)) == (200, expected), got
+        status, response = client.post("/v1/rerank", {**body, "top_n": n})
+        rows = response if name == "texts" else response["results"]
+        assert (status, len(rows)) == (200, expected), response

@@ -26,25 +26,28 @@ def _text(fake: FakeContext, handle: int = -1) -> str:
 
 
 def test_chat(sdk: openai.OpenAI, fake: FakeContext) -> None:
-    got = sdk.chat.completions.create(model=NAME, messages=HELLO, max_tokens=3)
-    (choice,) = got.choices
+    chat = sdk.chat.completions.create(model=NAME, messages=HELLO, max_tokens=3)
+    (choice,) = chat.choices
     assert choice.message.role == "assistant"
     assert choice.message.content == answer(fake.handles[0].prompt, 3)
     assert choice.finish_reason == "length"
-    assert got.usage is not None
-    assert (got.usage.prompt_tokens, got.usage.completion_tokens) == (7, 3)
-    assert got.usage.prompt_tokens_details is not None
-    assert got.usage.prompt_tokens_details.cached_tokens == 3
-    assert (got.model, got.object) == (NAME, "chat.completion")
+    assert chat.usage is not None
+    assert (chat.usage.prompt_tokens, chat.usage.completion_tokens) == (7, 3)
+    assert chat.usage.prompt_tokens_details is not None
+    assert chat.usage.prompt_tokens_details.cached_tokens == 3
+    assert (chat.model, chat.object) == (NAME, "chat.completion")
     assert _text(fake) == "user:hello;assistant:"
 
 
 def test_completion(sdk: openai.OpenAI) -> None:
-    got = sdk.completions.create(model=NAME, prompt="a", max_tokens=2)
-    assert got.choices[0].text == answer("a", 2)
-    assert (got.object, got.choices[0].finish_reason) == ("text_completion", "length")
-    assert got.usage is not None
-    assert got.usage.total_tokens == 9
+    completion = sdk.completions.create(model=NAME, prompt="a", max_tokens=2)
+    assert completion.choices[0].text == answer("a", 2)
+    assert (completion.object, completion.choices[0].finish_reason) == (
+        "text_completion",
+        "length",
+    )
+    assert completion.usage is not None
+    assert completion.usage.total_tokens == 9
 
 
 def test_completion_as_a_stream_without_usage(client: Client) -> None:
@@ -60,14 +63,14 @@ def test_completion_as_a_stream_without_usage(client: Client) -> None:
 
 
 def test_many_at_once_from_asyncio(client: Client) -> None:
-    async def ask() -> None:
+    async def compare() -> None:
         async with openai.AsyncOpenAI(base_url=f"{client.url}/v1", api_key="x") as sdk:
 
             async def one(i: int) -> str:
-                got = await sdk.completions.create(
+                completion = await sdk.completions.create(
                     model=NAME, prompt=f"p{i}", max_tokens=3
                 )
-                return got.choices[0].text
+                return completion.choices[0].text
 
             async def streamed(i: int) -> str:
                 chunks = await sdk.completions.create(
@@ -75,12 +78,12 @@ def test_many_at_once_from_asyncio(client: Client) -> None:
                 )
                 return "".join([chunk.choices[0].text async for chunk in chunks])
 
-            got = await asyncio.gather(
+            texts = await asyncio.gather(
                 *(one(i) for i in range(20)), *(streamed(i) for i in range(20))
             )
-        assert got == [answer(f"p{i}", 3) for i in range(20)] * 2
+        assert texts == [answer(f"p{i}", 3) for i in range(20)] * 2
 
-    asyncio.run(ask())
+    asyncio.run(compare())
 
 
 def test_defaults_are_openais(client: Client, fake: FakeContext) -> None:
@@ -119,8 +122,8 @@ def test_the_room_for_an_answer_depends_on_the_tokens_of_the_prompt(
 ) -> None:
     with served(fake, max_tokens=most) as client:
         messages = [{"role": "user", "content": content * n} for n in (1, 10, 30)]
-        for each in messages[: 3 if len(content) < 300 else 1]:
-            assert client.post(CHAT, {"messages": [each]})[0] == 200
+        for message in messages[: 3 if len(content) < 300 else 1]:
+            assert client.post(CHAT, {"messages": [message]})[0] == 200
     for handle in fake.handles:
         n_left = 512 - len(handle.prompt)
         assert handle.params.max_tokens == max(1, min(most, n_left))
@@ -129,15 +132,15 @@ def test_the_room_for_an_answer_depends_on_the_tokens_of_the_prompt(
 def test_a_short_chat_is_tokenized_once(
     fake: FakeContext, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    asked = {"messages": [{"role": "user", "content": "a"}]}
+    body = {"messages": [{"role": "user", "content": "a"}]}
     with served(fake, max_tokens=100) as client:
-        expected = client.post(CHAT, asked)[1]["choices"]
+        expected = client.post(CHAT, body)[1]["choices"]
         monkeypatch.delattr("llamaherd.server.openai.make_requests")
-        assert client.post(CHAT, asked)[1]["choices"] == expected
+        assert client.post(CHAT, body)[1]["choices"] == expected
 
 
 def test_sampling_comes_through(client: Client, fake: FakeContext) -> None:
-    asked = {
+    body = {
         "model": NAME,
         "prompt": ["a"],
         "temperature": 0,
@@ -148,7 +151,7 @@ def test_sampling_comes_through(client: Client, fake: FakeContext) -> None:
         "max_tokens": 3,
         "max_completion_tokens": 3,
     }
-    assert client.post(TEXT, asked)[0] == 200
+    assert client.post(TEXT, body)[0] == 200
     params = fake.handles[0].params
     assert (params.temperature, params.top_p, params.stop) == (0, 0.5, ("x",))
     assert (params.seed, params.logit_bias) == (2**32 - 2, ((5, -100),))
@@ -187,9 +190,9 @@ NEUTRAL: list[dict[str, Any]] = [
 def test_fields_that_ask_for_nothing_are_taken(
     client: Client, path: str, fields: dict[str, Any]
 ) -> None:
-    ask = {"messages": HELLO} if path == CHAT else {"prompt": "a"}
-    status, got = client.post(path, {**ask, **fields})
-    assert status == 200, got
+    body = {"messages": HELLO} if path == CHAT else {"prompt": "a"}
+    status, response = client.post(path, {**body, **fields})
+    assert status == 200, response
 
 
 @pytest.mark.parametrize(
@@ -221,17 +224,17 @@ def test_a_call_needs_no_content(
         {"role": "assistant", "content": content, "tool_calls": [call]},
         {"role": "tool", "tool_call_id": "c", "content": "1"},
     ]
-    status, got = client.post(CHAT, {"messages": messages, "max_tokens": 1})
-    assert status == 200, got
+    status, response = client.post(CHAT, {"messages": messages, "max_tokens": 1})
+    assert status == 200, response
     assert _text(fake) == "assistant:;tool:1;assistant:"
 
 
 @pytest.mark.parametrize("path", [CHAT, TEXT])
 def test_paths_without_v1_are_the_same(client: Client, path: str) -> None:
-    ask = {"messages": HELLO} if path == CHAT else {"prompt": "a"}
+    body = {"messages": HELLO} if path == CHAT else {"prompt": "a"}
     for way in (path, path.removeprefix("/v1")):
-        status, got = client.post(way, {**ask, "max_tokens": 2})
-        assert (status, got["choices"][0]["finish_reason"]) == (200, "length")
+        status, response = client.post(way, {**body, "max_tokens": 2})
+        assert (status, response["choices"][0]["finish_reason"]) == (200, "length")
     assert client.ask("GET", "/models")[1] == client.ask("GET", "/v1/models")[1]
     assert client.ask("GET", f"/models/{NAME}")[0] == 200
 
@@ -241,27 +244,27 @@ def test_a_model_of_several_names(fake: FakeContext) -> None:
         data = client.ask("GET", "/v1/models")[1]["data"]
         assert [model["id"] for model in data] == [NAME, "other", "third"]
         for name in (NAME, f"{NAME}.gguf", "other", "other.gguf", "third"):
-            status, got = client.post(TEXT, {"prompt": "a", "model": name})
-            assert (status, got["model"]) == (200, NAME)
+            status, response = client.post(TEXT, {"prompt": "a", "model": name})
+            assert (status, response["model"]) == (200, NAME)
             assert client.ask("GET", f"/v1/models/{name}")[0] == 200
         for name in ("", "TINY", f"{NAME}.bin", "gpt-4o", ".gguf", f"{NAME}/x"):
-            status, got = client.post(TEXT, {"prompt": "a", "model": name})
-            assert (status, got["error"]["code"]) == (404, "model_not_found")
-            assert "(str)" not in got["error"]["message"]
+            status, response = client.post(TEXT, {"prompt": "a", "model": name})
+            assert (status, response["error"]["code"]) == (404, "model_not_found")
+            assert "(str)" not in response["error"]["message"]
     with served(fake, any_model=True) as client:
         for name in (NAME, "gpt-4o", "local-model", ""):
-            status, got = client.post(TEXT, {"prompt": "a", "model": name})
-            assert (status, got["model"]) == (200, NAME)
+            status, response = client.post(TEXT, {"prompt": "a", "model": name})
+            assert (status, response["model"]) == (200, NAME)
         assert client.ask("GET", "/v1/models/gpt-4o")[1]["id"] == NAME
-        status, got = client.post(TEXT, {"prompt": "a", "model": 5})
-        assert (status, got["error"]["param"]) == (400, "model")
+        status, response = client.post(TEXT, {"prompt": "a", "model": 5})
+        assert (status, response["error"]["param"]) == (400, "model")
 
 
 def test_messages_of_an_answer_can_be_sent_back(
     client: Client, fake: FakeContext
 ) -> None:
-    got = client.post(CHAT, {"messages": HELLO, "max_tokens": 1})[1]
-    message = {**got["choices"][0]["message"], "tool_calls": None, "annotations": []}
+    response = client.post(CHAT, {"messages": HELLO, "max_tokens": 1})[1]
+    message = {**response["choices"][0]["message"], "tool_calls": None, "annotations": []}
     parts = [{"type": "text", "text": "b"}, {"type": "text", "text": "c"}]
     more = [
         {"role": "developer", "content": "a"},
@@ -279,9 +282,9 @@ def test_a_model_without_a_template_has_no_chat(tiny_path: Any) -> None:
     with lh.Model(tiny_path("llama")) as model:
         ctx = FakeContext(model)
         with served(ctx) as client:
-            status, got = client.post(CHAT, {"messages": HELLO})
+            status, response = client.post(CHAT, {"messages": HELLO})
         ctx.close()
-    assert (status, got["error"]["code"]) == (400, "chat_template")
+    assert (status, response["error"]["code"]) == (400, "chat_template")
 
 
 def test_another_model_is_not_there(sdk: openai.OpenAI) -> None:

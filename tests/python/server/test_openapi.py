@@ -53,9 +53,9 @@ TEMPLATE = "{% for m in messages %}{{ m.content }}{% endfor %}"
 
 @pytest.fixture(scope="module")
 def document(real: Client) -> Schema:
-    status, got, _ = real.ask("GET", "/openapi.json")
+    status, schema, _ = real.ask("GET", "/openapi.json")
     assert status == 200
-    return got  # type: ignore[no-any-return]
+    return schema  # type: ignore[no-any-return]
 
 
 def _checker(document: Schema, schema: Schema) -> jsonschema.Draft202012Validator:
@@ -75,7 +75,7 @@ def _body_of(document: Schema, path: str) -> Schema:
 
 def _properties(schema: Schema) -> dict[str, Schema]:
     kinds = schema.get("anyOf", [schema])
-    return {name: each for kind in kinds for name, each in kind["properties"].items()}
+    return {name: field for kind in kinds for name, field in kind["properties"].items()}
 
 
 def test_it_has_every_path(real: Client, document: Schema) -> None:
@@ -84,13 +84,13 @@ def test_it_has_every_path(real: Client, document: Schema) -> None:
     shown_routes = [route for route in app.routes if route.include_in_schema]
     routes = {route.path.replace(":path", "") for route in shown_routes}
     assert document["paths"].keys() == routes
-    shown = {p for p, each in document["paths"].items() if "post" in each}
-    with_v1 = {f"/v1{path}" if f"/v1{path}" in FORMATS else path for path in shown}
+    posted = {p for p, methods in document["paths"].items() if "post" in methods}
+    with_v1 = {f"/v1{path}" if f"/v1{path}" in FORMATS else path for path in posted}
     others = {"responses", "files", "batches"}
     kept = {path for path in with_v1 if not others & set(path.split("/"))}
     assert kept == FORMATS.keys()
     names = [
-        each["operationId"] for p in document["paths"].values() for each in p.values()
+        action["operationId"] for p in document["paths"].values() for action in p.values()
     ]
     assert len(set(names)) == len(names)
 
@@ -104,9 +104,9 @@ def test_responses_have_every_field(document: Schema) -> None:
 
 @pytest.mark.parametrize("path", list(FORMATS))
 def test_it_has_every_field(path: str) -> None:
-    shown = _properties(ALL_FORMATS[path.removeprefix("/v1")].request_schema())
+    properties = _properties(ALL_FORMATS[path.removeprefix("/v1")].request_schema())
     form: Any = FORMATS[path]
-    assert form.fields <= shown.keys()
+    assert form.fields <= properties.keys()
 
 
 @pytest.mark.parametrize("path", list(FORMATS))
@@ -116,10 +116,10 @@ def test_every_field_is_known(real: Client, document: Schema, path: str) -> None
     kinds = schema.get("anyOf", [schema])
     for kind, body in zip(kinds, BODIES[path], strict=False):
         free = kind["properties"].keys() - body.keys()
-        status, got = real.post(path, {**dict.fromkeys(free), **body})
-        assert status == 200, got
-    status, got = real.post(path, {**BODIES[path][0], "nonsense": 1})
-    assert (status, got["error"]["code"]) == (400, "unsupported_parameter")
+        status, response = real.post(path, {**dict.fromkeys(free), **body})
+        assert status == 200, response
+    status, response = real.post(path, {**BODIES[path][0], "nonsense": 1})
+    assert (status, response["error"]["code"]) == (400, "unsupported_parameter")
 
 
 @pytest.mark.more(reason="many requests or long waits in the server", cases=5)
@@ -130,18 +130,18 @@ def test_requests_and_answers_follow_it(
     responses = _operation(document, path, "post")["responses"]
     for body in BODIES[path]:
         _checker(document, _body_of(document, path)).validate(body)
-        status, got = real.post(path, body)
-        assert status == 200, got
+        status, response = real.post(path, body)
+        assert status == 200, response
         schema = responses["200"]["content"]["application/json"]["schema"]
-        _checker(document, schema).validate(got)
-    status, got = real.post(path, {})
+        _checker(document, schema).validate(response)
+    status, response = real.post(path, {})
     assert status == 400
     assert not _checker(document, _body_of(document, path)).is_valid({}) or path in (
         "/tokenize",
         "/api/show",
     )
     schema = responses["400"]["content"]["application/json"]["schema"]
-    _checker(document, schema).validate(got)
+    _checker(document, schema).validate(response)
 
 
 def test_pages_follow_it(real: Client, document: Schema) -> None:
@@ -151,9 +151,9 @@ def test_pages_follow_it(real: Client, document: Schema) -> None:
         ((media, content),) = _operation(document, path, "get")["responses"]["200"][
             "content"
         ].items()
-        status, got, headers = real.ask("GET", path.replace("{name}", NAME))
+        status, response, headers = real.ask("GET", path.replace("{name}", NAME))
         assert (status, headers["content-type"].partition(";")[0]) == (200, media)
-        _checker(document, content["schema"]).validate(got)
+        _checker(document, content["schema"]).validate(response)
 
 
 # Paths that take the fields of chats, without their rules.
@@ -234,14 +234,14 @@ def test_what_a_schema_does_not_allow_is_refused_by_its_place(
     n = 0
     for name in form.field_schemas.keys() & form.fields - ALIASES.keys():
         for value, place in _wrong(form.field_schemas[name]):
-            status, got = real.post(path, {**body, name: value})
-            assert status == 400, (name, value, got)
-            error = got["error"]
-            assert error["param"] in (name, f"{name}{place}"), (value, got)
-            assert f"{name}{place}" in error["message"], (value, got)
+            status, response = real.post(path, {**body, name: value})
+            assert status == 400, (name, value, response)
+            error = response["error"]
+            assert error["param"] in (name, f"{name}{place}"), (value, response)
+            assert f"{name}{place}" in error["message"], (value, response)
             is_unknown = place.endswith(".zqx")
             code = "unsupported_parameter" if is_unknown else "invalid_value"
-            assert error["code"] == code, (value, got)
+            assert error["code"] == code, (value, response)
             n += 1
     assert n > 2
 
@@ -279,15 +279,15 @@ TOGETHER = (
 )
 
 
-def _check_refusal(status: int, got: Any, name: str, value: object) -> None:
+def _check_refusal(status: int, response: Any, name: str, value: object) -> None:
     """Check that an error names the parameter and its value, in the server's words."""
     if status == 200:
         return
-    assert status in (400, 404, 422), (name, value, got)
+    assert status in (400, 404, 422), (name, value, response)
     # Anthropic's clients read further `details` of some fields.
-    assert got["error"].keys() - {"details"} == {"message", "type", "param", "code"}
-    message, param = got["error"]["message"], got["error"]["param"]
-    assert param is not None, (name, value, got)
+    assert response["error"].keys() - {"details"} == {"message", "type", "param", "code"}
+    message, param = response["error"]["message"], response["error"]["param"]
+    assert param is not None, (name, value, response)
     assert not FOREIGN.search(message), (name, value, message)
     field = param.partition("[")[0].partition(".")[0]
     assert field in message or field == "id", (name, value, message)
@@ -344,8 +344,8 @@ def test_odd_values_of_queries_and_paths(real: Client, document: Schema) -> None
                     target = path.replace(f"{{{name}}}", value or "%20")
                     if parameter["in"] == "query":
                         target = f"{path}?{name}={value}"
-                    status, got, _ = real.ask(method.upper(), target)
-                    _check_refusal(status, got, name, odd)
+                    status, response, _ = real.ask(method.upper(), target)
+                    _check_refusal(status, response, name, odd)
                 tried.add((path, name))
     assert {("/v1/files", "limit"), ("/v1/batches/{id}", "id")} <= tried
 
@@ -362,17 +362,17 @@ def test_odd_values_of_forms(real: Client, document: Schema) -> None:
             )
             file = '--b\r\nContent-Disposition: form-data; name="file"\r\n\r\n{}\r\n'
             kind = {"content-type": "multipart/form-data; boundary=b"}
-            status, got, _ = real.ask(
+            status, response, _ = real.ask(
                 "POST", "/v1/files", f"{parts}{file}--b--\r\n".encode(), kind
             )
-            assert status == 400, (name, odd, got)
-            _check_refusal(status, got, name.partition("[")[0], odd)
+            assert status == 400, (name, odd, response)
+            _check_refusal(status, response, name.partition("[")[0], odd)
 
 
 def test_an_internal_error_of_a_page_has_the_form_of_errors(
     real: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(batch_pages, "_page", lambda *_: 1 / 0)
-    status, got, _ = real.ask("GET", "/v1/files")
-    assert (status, got["error"]["type"]) == (500, "server_error")
-    assert "internal error" in got["error"]["message"]
+    status, response, _ = real.ask("GET", "/v1/files")
+    assert (status, response["error"]["type"]) == (500, "server_error")
+    assert "internal error" in response["error"]["message"]

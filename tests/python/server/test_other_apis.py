@@ -42,12 +42,12 @@ def _events(client: Client, body: dict[str, Any]) -> list[dict[str, Any]]:
     status, text, headers = client.ask("POST", PATH, {**body, "stream": True})
     assert status == 200, text
     assert headers["content-type"].startswith("text/event-stream")
-    found = []
+    events = []
     for event in text.split("\n\n")[:-1]:
         name, data = event.split("\n")
-        found.append(json.loads(data.removeprefix("data: ")))
-        assert name == f"event: {found[-1]['type']}"
-    return found
+        events.append(json.loads(data.removeprefix("data: ")))
+        assert name == f"event: {events[-1]['type']}"
+    return events
 
 
 def _message(events: list[dict[str, Any]]) -> dict[str, Any]:
@@ -91,16 +91,20 @@ def _without_ids(message: dict[str, Any]) -> dict[str, Any]:
 
 def test_a_message_has_the_answer_of_a_chat(real: Client) -> None:
     body = {**ASK, "temperature": 0, "system": "Be brief."}
-    status, got = real.post(PATH, body)
-    assert status == 200, got
+    status, response = real.post(PATH, body)
+    assert status == 200, response
     system = {"role": "system", "content": "Be brief."}
     chat = {**ASK, "temperature": 0, "messages": [system, *HELLO]}
     choice = real.post(CHAT, chat)[1]["choices"][0]
-    assert got["content"] == [{"type": "text", "text": choice["message"]["content"]}]
-    assert (got["type"], got["role"], got["model"]) == ("message", "assistant", NAME)
-    assert got["id"].startswith("msg_")
-    assert (got["stop_reason"], got["stop_sequence"]) == ("max_tokens", None)
-    usage = got["usage"]
+    assert response["content"] == [{"type": "text", "text": choice["message"]["content"]}]
+    assert (response["type"], response["role"], response["model"]) == (
+        "message",
+        "assistant",
+        NAME,
+    )
+    assert response["id"].startswith("msg_")
+    assert (response["stop_reason"], response["stop_sequence"]) == ("max_tokens", None)
+    usage = response["usage"]
     assert usage["output_tokens"] == 4
     n_read = usage["input_tokens"] + usage["cache_read_input_tokens"]
     status, counted = real.post(f"{PATH}/count_tokens", {**body, "max_tokens": None})
@@ -129,20 +133,20 @@ def test_a_forced_call_has_arguments_of_the_schema(
     real: Client, choice: dict[str, Any]
 ) -> None:
     body = {**ASK, "tools": [TOOL], "tool_choice": choice, "max_tokens": 60}
-    status, got = real.post(PATH, body)
-    assert status == 200, got
-    (block,) = got["content"]
+    status, response = real.post(PATH, body)
+    assert status == 200, response
+    (block,) = response["content"]
     assert (block["type"], block["name"]) == ("tool_use", "weather")
     assert block["input"]["city"] in ("Paris", "Rome")
-    assert got["stop_reason"] == "tool_use"
+    assert response["stop_reason"] == "tool_use"
     result = {"type": "tool_result", "tool_use_id": block["id"], "content": "rain"}
     turns = [
         *HELLO,
-        {"role": "assistant", "content": got["content"]},
+        {"role": "assistant", "content": response["content"]},
         {"role": "user", "content": [result, {"type": "text", "text": "And now?"}]},
     ]
-    status, got = real.post(PATH, {**body, "messages": turns})
-    assert status == 200, got
+    status, response = real.post(PATH, {**body, "messages": turns})
+    assert status == 200, response
 
 
 def test_a_conversation_is_read_as_a_chat(client: Client, fake: FakeContext) -> None:
@@ -168,8 +172,8 @@ def test_a_conversation_is_read_as_a_chat(client: Client, fake: FakeContext) -> 
     ]
     system = [{"type": "text", "text": "Be "}, {"type": "text", "text": "brief."}]
     body = {**ASK, "messages": blocks, "system": system, "metadata": {"user_id": "u"}}
-    status, got = client.post(PATH, body)
-    assert status == 200, got
+    status, response = client.post(PATH, body)
+    assert status == 200, response
     function = {"name": "f", "arguments": '{"a": 1}'}
     chat = [
         {"role": "system", "content": "Be brief."},
@@ -186,13 +190,13 @@ def test_a_conversation_is_read_as_a_chat(client: Client, fake: FakeContext) -> 
     assert client.post(CHAT, {**ASK, "messages": chat})[0] == 200
     first, second = (handle.prompt for handle in fake.handles)
     assert first == second
-    assert got["content"][0]["text"] == answer(first, 4)
+    assert response["content"][0]["text"] == answer(first, 4)
 
 
 def test_clients_go_on_without_a_stored_thread(client: Client) -> None:
     """The tool runner of Anthropic's client reads these details."""
-    status, got = client.post(PATH, {**ASK, "thread": {"type": "create"}})
-    error = got["error"]
+    status, response = client.post(PATH, {**ASK, "thread": {"type": "create"}})
+    error = response["error"]
     assert (status, error["param"], error["code"]) == (
         *(400, "thread"),
         "unsupported_parameter",
@@ -214,30 +218,30 @@ def test_a_stop_text_ends_a_message(real: Client) -> None:
     body = {**ASK, "max_tokens": 40, "temperature": 0}
     text = real.post(PATH, body)[1]["content"][0]["text"]
     stop = text[5:8]
-    status, got = real.post(PATH, {**body, "stop_sequences": [stop]})
+    status, response = real.post(PATH, {**body, "stop_sequences": [stop]})
     assert status == 200
-    assert (got["stop_reason"], got["stop_sequence"]) == ("stop_sequence", stop)
-    assert got["content"][0]["text"] == text[: text.index(stop)]
+    assert (response["stop_reason"], response["stop_sequence"]) == ("stop_sequence", stop)
+    assert response["content"][0]["text"] == text[: text.index(stop)]
     message = _message(_events(real, {**body, "stop_sequences": [stop]}))
     assert (message["stop_reason"], message["stop_sequence"]) == ("stop_sequence", stop)
 
 
 def test_a_thought_is_a_block_before_the_answer(client: Client) -> None:
     body = {**ASK, "thinking": {"type": "enabled", "budget_tokens": 2}}
-    status, got = client.post(PATH, body)
-    assert status == 200, got
+    status, response = client.post(PATH, body)
+    assert status == 200, response
     thought = {"type": "thinking", "thinking": "hm0 hm1", "signature": ""}
-    assert got["content"][0] == thought
-    assert [block["type"] for block in got["content"]] == ["thinking", "text"]
-    assert got["usage"]["output_tokens"] == 6
+    assert response["content"][0] == thought
+    assert [block["type"] for block in response["content"]] == ["thinking", "text"]
+    assert response["usage"]["output_tokens"] == 6
     off = client.post(PATH, {**ASK, "thinking": {"type": "disabled"}})[1]
     assert [block["type"] for block in off["content"]] == ["text"]
 
 
 def test_a_model_without_thoughts_may_decide_about_them(real: Client) -> None:
-    status, got = real.post(PATH, {**ASK, "thinking": {"type": "adaptive"}})
-    assert status == 200, got
-    assert [block["type"] for block in got["content"]] == ["text"]
+    status, response = real.post(PATH, {**ASK, "thinking": {"type": "adaptive"}})
+    assert status == 200, response
+    assert [block["type"] for block in response["content"]] == ["text"]
     enabled = {"type": "enabled", "budget_tokens": 2}
     assert real.post(PATH, {**ASK, "thinking": enabled})[0] == 400
 
@@ -245,9 +249,9 @@ def test_a_model_without_thoughts_may_decide_about_them(real: Client) -> None:
 def test_an_answer_in_a_form(real: Client) -> None:
     form = {"type": "json_schema", "schema": CITY}
     body = {**ASK, "max_tokens": 60, "output_config": {"format": form}}
-    status, got = real.post(PATH, body)
-    assert status == 200, got
-    assert json.loads(got["content"][0]["text"])["city"] in ("Paris", "Rome")
+    status, response = real.post(PATH, body)
+    assert status == 200, response
+    assert json.loads(response["content"][0]["text"])["city"] in ("Paris", "Rome")
 
 
 def test_an_error_within_a_stream_is_an_event(client: Client, fake: FakeContext) -> None:
@@ -296,15 +300,15 @@ def _lines(client: Client, body: dict[str, Any]) -> list[Any]:
 
 
 def test_a_chat_has_the_answer_of_openais_api(real: Client) -> None:
-    status, got = real.post(OLLAMA, {**ASK_OLLAMA, "stream": False})
-    assert status == 200, got
+    status, body = real.post(OLLAMA, {**ASK_OLLAMA, "stream": False})
+    assert status == 200, body
     chat = {"messages": HELLO, "max_tokens": 4, "temperature": 0}
     choice = real.post("/v1/chat/completions", chat)[1]["choices"][0]
     message = choice["message"]
-    assert got["message"] == {"role": "assistant", "content": message["content"]}
-    assert (got["model"], got["done"], got["done_reason"]) == (NAME, True, "length")
-    assert got["eval_count"] == 4
-    assert got["total_duration"] > 0
+    assert body["message"] == {"role": "assistant", "content": message["content"]}
+    assert (body["model"], body["done"], body["done_reason"]) == (NAME, True, "length")
+    assert body["eval_count"] == 4
+    assert body["total_duration"] > 0
     lines = _lines(real, ASK_OLLAMA)  # a stream by default
     assert "".join(line["message"]["content"] for line in lines) == message["content"]
     assert [line["done"] for line in lines] == [False] * (len(lines) - 1) + [True]
@@ -314,9 +318,9 @@ def test_a_chat_has_the_answer_of_openais_api(real: Client) -> None:
 def test_a_form_and_thoughts(real: Client, client: Client) -> None:
     options = {"num_predict": 60}
     body = {**ASK_OLLAMA, "options": options, "format": CITY, "stream": False}
-    status, got = real.post(OLLAMA, body)
-    assert status == 200, got
-    assert json.loads(got["message"]["content"])["city"] in ("Paris", "Rome")
+    status, response = real.post(OLLAMA, body)
+    assert status == 200, response
+    assert json.loads(response["message"]["content"])["city"] in ("Paris", "Rome")
     lines = _lines(client, {**ASK_OLLAMA, "think": True, "options": {"num_predict": 2}})
     assert lines[0]["message"]["thinking"]
     off = {**ASK_OLLAMA, "think": False, "stream": False}
@@ -332,10 +336,10 @@ def test_earlier_calls_and_their_results_are_read(
         {"role": "assistant", "content": "", "tool_calls": [call]},
         {"role": "tool", "content": "rain", "tool_name": "f"},
     ]
-    status, got = client.post(
+    status, response = client.post(
         OLLAMA, {**ASK_OLLAMA, "messages": messages, "stream": False}
     )
-    assert status == 200, got
+    assert status == 200, response
     assert len(fake.handles) == 1
 
 
@@ -345,11 +349,11 @@ def test_an_error_within_a_stream_is_a_line(client: Client, fake: FakeContext) -
 
 
 def test_vectors_are_those_of_openais_api(real: Client) -> None:
-    status, got = real.post(EMBED, {"model": NAME, "input": ["a", "b"]})
-    assert status == 200, got
+    status, response = real.post(EMBED, {"model": NAME, "input": ["a", "b"]})
+    assert status == 200, response
     data = real.post("/v1/embeddings", {"input": ["a", "b"]})[1]["data"]
-    assert got["embeddings"] == [each["embedding"] for each in data]
-    assert got["prompt_eval_count"] > 0
+    assert response["embeddings"] == [row["embedding"] for row in data]
+    assert response["prompt_eval_count"] > 0
     assert len(real.post(EMBED, {"input": "a"})[1]["embeddings"]) == 1
 
 
@@ -373,6 +377,6 @@ def test_a_wrong_field_is_refused_by_name(
     real: Client, path: str, body: dict[str, Any], word: str
 ) -> None:
     needed = ASK_OLLAMA if path == OLLAMA else {"input": "a"}
-    status, got = real.post(path, {**needed, **body})
-    assert status == 400, got
-    assert word in got["error"]["message"]
+    status, response = real.post(path, {**needed, **body})
+    assert status == 400, response
+    assert word in response["error"]["message"]

@@ -30,20 +30,20 @@ def test_health_tells_whether_prompts_can_run(client: Client, fake: FakeContext)
     fake.closed = True
     try:
         assert client.ask("GET", "/health")[:2] == (503, {"status": "closed"})
-        status, got = client.post("/generate", {"prompt": "a"})
-        assert (status, got["error"]["code"]) == (503, "stopping")
+        status, response = client.post("/generate", {"prompt": "a"})
+        assert (status, response["error"]["code"]) == (503, "stopping")
     finally:
         fake.closed = False
 
 
 def test_paths_and_methods_that_there_are_not(client: Client) -> None:
-    status, got, _ = client.ask("GET", "/nowhere")
-    assert (status, got["error"]["type"]) == (404, "not_found_error")
-    assert "no path '/nowhere'; paths are /generate, /v1/" in got["error"]["message"]
-    status, got, headers = client.ask("GET", "/generate")
-    assert (status, got["error"]["type"]) == (405, "invalid_request_error")
+    status, response, _ = client.ask("GET", "/nowhere")
+    assert (status, response["error"]["type"]) == (404, "not_found_error")
+    assert "no path '/nowhere'; paths are /generate, /v1/" in response["error"]["message"]
+    status, response, headers = client.ask("GET", "/generate")
+    assert (status, response["error"]["type"]) == (405, "invalid_request_error")
     assert headers["allow"] == "POST"
-    assert got["error"]["message"] == "GET is not allowed here, only POST"
+    assert response["error"]["message"] == "GET is not allowed here, only POST"
     assert client.ask("DELETE", "/health")[0] == 405
     assert client.ask("HEAD", "/health")[0] == 200
 
@@ -77,7 +77,7 @@ def test_metrics_count_what_was_answered(fake: FakeContext) -> None:
 
 
 def test_figures_say_in_words_what_they_are(fake: FakeContext) -> None:
-    assert set(OF_LOAD) == {each.name for each in fields(Load)}
+    assert set(OF_LOAD) == {field.name for field in fields(Load)}
     with served(fake) as client:
         text = client.ask("GET", "/metrics")[1]
     helps = dict(re.findall(r"^# HELP (llamaherd_\S+) (.+)$", text, re.MULTILINE))
@@ -129,8 +129,8 @@ MACHINE = socket.gethostname().lower()
 
 
 def _hosts(host: str, *allowed: str) -> Hosts:
-    with serving.bind(host, 0) as bound:
-        return hosts_of(bound, host, allowed)
+    with serving.bind(host, 0) as listener:
+        return hosts_of(listener, host, allowed)
 
 
 LOCAL = ["localhost", "127.0.0.1", "[::1]", "LocalHost:80", "localhost.", "localhost:"]

@@ -64,19 +64,19 @@ def _text(fake: FakeContext) -> str:
 def test_parts_with_text_are_accepted(
     client: Client, fake: FakeContext, path: str, part: dict[str, Any]
 ) -> None:
-    status, got = client.post(path, _asked(path, [part]))
-    assert status == 200, got
+    status, response = client.post(path, _asked(path, [part]))
+    assert status == 200, response
     assert "No." in _text(fake)
 
 
 @pytest.mark.parametrize("path", ASKS)
 @pytest.mark.parametrize("kind", OTHERS)
 def test_other_parts_are_refused_by_name(client: Client, path: str, kind: str) -> None:
-    status, got = client.post(path, _asked(path, [{"type": kind, "text": "a"}]))
+    status, response = client.post(path, _asked(path, [{"type": kind, "text": "a"}]))
     assert status == 400
     where = f"{ASKS[path]}[1].content[0]"
-    assert got["error"]["param"] == where
-    assert got["error"]["message"] == (
+    assert response["error"]["param"] == where
+    assert response["error"]["message"] == (
         f'{where} is of type "{kind}": this model reads text only'
     )
 
@@ -86,17 +86,17 @@ def test_other_parts_are_refused_by_name(client: Client, path: str, kind: str) -
 def test_parts_without_a_type_are_refused(
     client: Client, path: str, kind: object
 ) -> None:
-    status, got = client.post(path, _asked(path, [{"type": kind, "text": "a"}]))
+    status, response = client.post(path, _asked(path, [{"type": kind, "text": "a"}]))
     place = f"{ASKS[path]}[1].content[0]{'' if kind is None else '.type'}"
-    assert (status, got["error"]["param"]) == (400, place)
+    assert (status, response["error"]["param"]) == (400, place)
 
 
 def test_a_refusal_instead_of_content(client: Client, fake: FakeContext) -> None:
-    status, got = client.post(CHAT, _asked(CHAT, None, refusal="No."))
-    assert status == 200, got
+    status, response = client.post(CHAT, _asked(CHAT, None, refusal="No."))
+    assert status == 200, response
     assert "No." in _text(fake)
-    status, got = client.post(CHAT, _asked(CHAT, None, refusal=5))
-    assert (status, got["error"]["param"]) == (400, "messages[1].refusal")
+    status, response = client.post(CHAT, _asked(CHAT, None, refusal=5))
+    assert (status, response["error"]["param"]) == (400, "messages[1].refusal")
 
 
 @pytest.mark.parametrize("content", [None, []])
@@ -110,17 +110,17 @@ def test_items_of_thoughts(client: Client, content: object) -> None:
         "encrypted_content": None,
         "status": None,
     }
-    asked = [{"role": "user", "content": "a"}, thought, {"role": "user", "content": "b"}]
-    status, got = client.post(RESPONSES, {"input": asked})
-    assert status == 200, got
+    items = [{"role": "user", "content": "a"}, thought, {"role": "user", "content": "b"}]
+    status, response = client.post(RESPONSES, {"input": items})
+    assert status == 200, response
 
 
 @pytest.mark.parametrize("kind", ITEMS)
 def test_other_items_are_refused_by_name(client: Client, kind: str) -> None:
-    asked = [{"role": "user", "content": "a"}, {"type": kind, "id": "a_1"}]
-    status, got = client.post(RESPONSES, {"input": asked})
-    assert (status, got["error"]["param"]) == (400, "input[1].type")
-    assert kind in got["error"]["message"] or kind == "item_reference"
+    items = [{"role": "user", "content": "a"}, {"type": kind, "id": "a_1"}]
+    status, response = client.post(RESPONSES, {"input": items})
+    assert (status, response["error"]["param"]) == (400, "input[1].type")
+    assert kind in response["error"]["message"] or kind == "item_reference"
 
 
 TEXT = "/v1/completions"
@@ -130,13 +130,13 @@ HELLO: list[Any] = [{"role": "user", "content": "hello"}]
 
 
 def test_an_answer_has_its_thought_apart(sdk: openai.OpenAI, fake: FakeContext) -> None:
-    got = sdk.chat.completions.create(
+    chat = sdk.chat.completions.create(
         model=NAME, messages=HELLO, max_tokens=3, extra_body={"thinking": 2}
     )
-    message = got.choices[0].message
+    message = chat.choices[0].message
     assert message.content == answer(fake.handles[0].prompt, 3)
     assert message.reasoning_content == message.reasoning == "hm0 hm1"  # type: ignore[attr-defined]
-    usage = got.usage
+    usage = chat.usage
     assert usage is not None
     assert usage.completion_tokens_details is not None
     assert usage.completion_tokens_details.reasoning_tokens == 2
@@ -169,19 +169,19 @@ def test_a_stream_has_the_thought_first(sdk: openai.OpenAI, fake: FakeContext) -
 
 
 def test_generate_has_the_thought_in_fields_and_events(client: Client) -> None:
-    asked = {"prompt": "a", "chat": True, "thinking": 2, "max_tokens": 2}
-    status, got = client.post("/generate", asked)
-    assert (status, got["thinking"], got["thinking_complete"]) == (200, "hm0 hm1", True)
-    assert got["usage"]["completion_tokens_details"] == {"reasoning_tokens": 2}
-    events = client.events("/generate", {**asked, "stream": True})
+    fields = {"prompt": "a", "chat": True, "thinking": 2, "max_tokens": 2}
+    status, body = client.post("/generate", fields)
+    assert (status, body["thinking"], body["thinking_complete"]) == (200, "hm0 hm1", True)
+    assert body["usage"]["completion_tokens_details"] == {"reasoning_tokens": 2}
+    events = client.events("/generate", {**fields, "stream": True})
     thoughts = [event["thinking"] for event in events if "thinking" in event]
     assert thoughts == ["hm0", " hm1"]
-    assert "".join(event.get("text", "") for event in events) == got["text"]
+    assert "".join(event.get("text", "") for event in events) == body["text"]
     assert events[-1]["thinking_complete"] is True
-    status, got = client.post("/generate", {"prompt": "a", "max_tokens": 2})
+    status, body = client.post("/generate", {"prompt": "a", "max_tokens": 2})
     assert status == 200
-    assert not {"thinking", "thinking_complete"} & got.keys()
-    assert "completion_tokens_details" not in got["usage"]
+    assert not {"thinking", "thinking_complete"} & body.keys()
+    assert "completion_tokens_details" not in body["usage"]
 
 
 WAYS = [
@@ -224,13 +224,13 @@ def test_fields_of_other_servers_turn_thinking_on_and_off(
 ) -> None:
     status, _ = client.post(CHAT, {"messages": HELLO, "max_tokens": 1, **fields})
     assert status == 200
-    given = {**fake.handles[0].options}
-    assert given.pop("chat") is True
-    assert given.pop("stream") is False
-    budget = getattr(given.get("thinking"), "budget", None)
+    settings = {**fake.handles[0].options}
+    assert settings.pop("chat") is True
+    assert settings.pop("stream") is False
+    budget = getattr(settings.get("thinking"), "budget", None)
     if budget is not None:
-        given["thinking"] = budget
-    assert given == options
+        settings["thinking"] = budget
+    assert settings == options
 
 
 BAD = [
@@ -256,15 +256,15 @@ BAD = [
 def test_wrong_fields_are_named(
     client: Client, fields: dict[str, Any], param: str, message: str
 ) -> None:
-    status, got = client.post(CHAT, {"messages": HELLO, **fields})
-    assert (status, got["error"]["param"]) == (400, param)
-    assert message in got["error"]["message"]
+    status, response = client.post(CHAT, {"messages": HELLO, **fields})
+    assert (status, response["error"]["param"]) == (400, param)
+    assert message in response["error"]["message"]
 
 
 def test_no_request_brings_a_template(client: Client) -> None:
-    for asked in ({"template": "{{ 1 }}"}, {"chat_template": "{{ 1 }}"}):
-        status, got = client.post("/generate", {"prompt": "a", "chat": True, **asked})
-        assert (status, got["error"]["code"]) == (400, "unsupported_parameter")
+    for fields in ({"template": "{{ 1 }}"}, {"chat_template": "{{ 1 }}"}):
+        status, body = client.post("/generate", {"prompt": "a", "chat": True, **fields})
+        assert (status, body["error"]["code"]) == (400, "unsupported_parameter")
 
 
 def test_the_server_has_defaults_for_chats(chat_model: lh.Model) -> None:
@@ -273,17 +273,17 @@ def test_the_server_has_defaults_for_chats(chat_model: lh.Model) -> None:
     variables = {"mood": "glad", "tone": "dry"}
     try:
         with served(ctx, template=template, variables=variables) as client:
-            asked = {"messages": HELLO, "max_tokens": 1}
+            body = {"messages": HELLO, "max_tokens": 1}
             more = {"chat_template_kwargs": {"tone": "warm"}}
-            assert client.post(CHAT, asked)[0] == 200
-            assert client.post(CHAT, {**asked, **more})[0] == 200
+            assert client.post(CHAT, body)[0] == 200
+            assert client.post(CHAT, {**body, **more})[0] == 200
             assert client.post("/generate", {"prompt": "b", "chat": True})[0] == 200
             assert client.post("/generate", {"prompt": "b"})[0] == 200
-        given = [handle.options for handle in ctx.handles]
-        assert [each.get("template") for each in given] == [template] * 3 + [None]
+        calls = [handle.options for handle in ctx.handles]
+        assert [options.get("template") for options in calls] == [template] * 3 + [None]
         warm = {**variables, "tone": "warm"}
-        told = [each.get("variables") for each in given]
-        assert told == [variables, warm, variables, None]
+        merged = [options.get("variables") for options in calls]
+        assert merged == [variables, warm, variables, None]
         assert "template" not in ctx.handles[-1].options
     finally:
         ctx.close()

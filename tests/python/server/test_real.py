@@ -40,9 +40,9 @@ def _process(path: Path, *options: str) -> Iterator[tuple[Client, subprocess.Pop
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log, text=True)
     try:
         assert process.stdout is not None
-        found = re.search(r"http://127\.0\.0\.1:(\d+)", process.stdout.readline())
-        assert found
-        yield Client(int(found.group(1))), process
+        match = re.search(r"http://127\.0\.0\.1:(\d+)", process.stdout.readline())
+        assert match
+        yield Client(int(match.group(1))), process
     finally:
         process.kill()
         process.communicate()
@@ -62,15 +62,15 @@ def alone(smollm2: lh.Model) -> Iterator[dict[str, str | None]]:
 
 
 def _answer(client: Client, prompt: str) -> Any:
-    status, got = client.post("/generate", {"prompt": prompt, **ASK})
-    assert status == 200, got
-    return got
+    status, response = client.post("/generate", {"prompt": prompt, **ASK})
+    assert status == 200, response
+    return response
 
 
 def _load(client: Client) -> dict[str, float]:
     text = client.ask("GET", "/metrics")[1]
-    found = re.findall(r"^llamaherd_(n_\w+) (\S+)$", text, re.MULTILINE)
-    return {name: float(value) for name, value in found}
+    rows = re.findall(r"^llamaherd_(n_\w+) (\S+)$", text, re.MULTILINE)
+    return {name: float(value) for name, value in rows}
 
 
 def _n_inside(client: Client) -> float:
@@ -81,8 +81,8 @@ def _n_inside(client: Client) -> float:
 def _n_seen(client: Client) -> float:
     """Return the number of prompts so far, including running and waiting prompts."""
     text = client.ask("GET", "/metrics")[1]
-    found = re.search(r'_requests_total\{path="/generate".* (\S+)$', text, re.MULTILINE)
-    return _n_inside(client) + (float(found.group(1)) if found else 0)
+    match = re.search(r'_requests_total\{path="/generate".* (\S+)$', text, re.MULTILINE)
+    return _n_inside(client) + (float(match.group(1)) if match else 0)
 
 
 def test_one_after_the_other_and_at_once_texts_are_those_alone(
@@ -91,19 +91,19 @@ def test_one_after_the_other_and_at_once_texts_are_those_alone(
     for prompt in PROMPTS[:3]:
         assert _answer(client, prompt)["text"] == alone[prompt]
     with ThreadPoolExecutor(5) as pool:
-        got = list(pool.map(lambda prompt: _answer(client, prompt), PROMPTS[3:8]))
-    assert [each["text"] for each in got] == [alone[prompt] for prompt in PROMPTS[3:8]]
+        answers = list(pool.map(lambda prompt: _answer(client, prompt), PROMPTS[3:8]))
+    assert [row["text"] for row in answers] == [alone[prompt] for prompt in PROMPTS[3:8]]
 
 
 def test_ten_equal_ones_are_read_once(
     client: Client, alone: dict[str, str | None]
 ) -> None:
     with ThreadPoolExecutor(10) as pool:
-        got = list(pool.map(lambda _: _answer(client, LONG), range(10)))
-    assert {each["text"] for each in got} == {alone[LONG]}
-    got = [_answer(client, LONG) for _ in range(10)]
-    assert {each["text"] for each in got} == {alone[LONG]}
-    usages = [each["usage"] for each in got]
+        answers = list(pool.map(lambda _: _answer(client, LONG), range(10)))
+    assert {row["text"] for row in answers} == {alone[LONG]}
+    answers = [_answer(client, LONG) for _ in range(10)]
+    assert {row["text"] for row in answers} == {alone[LONG]}
+    usages = [row["usage"] for row in answers]
     assert all(usage == usages[1] for usage in usages[2:])
     assert usages[1]["prompt_tokens_details"]["cached_tokens"] > 0
 

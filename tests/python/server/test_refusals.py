@@ -223,9 +223,9 @@ BLOCKS: list[tuple[object, str]] = [
     ({**USER, "content": [1]}, ".content[0]"),
 ]
 PARTS += [
-    *((CHAT, {"messages": [each]}, f"messages[0]{where}") for each, where in MESSAGES),
-    *(("/v1/responses", {"input": [each]}, f"input[0]{at}") for each, at in ITEMS),
-    *(("/v1/messages", {"messages": [each]}, f"messages[0]{at}") for each, at in BLOCKS),
+    *((CHAT, {"messages": [part]}, f"messages[0]{where}") for part, where in MESSAGES),
+    *(("/v1/responses", {"input": [part]}, f"input[0]{at}") for part, at in ITEMS),
+    *(("/v1/messages", {"messages": [part]}, f"messages[0]{at}") for part, at in BLOCKS),
 ]
 # Codes other than "invalid_value", by path, field and value as JSON.
 CODES = {
@@ -251,10 +251,10 @@ OF_LIBRARY = (
 
 def _refused(real: Client, path: str, fields: dict[str, Any]) -> dict[str, Any]:
     """Return the error of a request, whose message names the field."""
-    status, got = real.post(path, {**BODIES[path], **fields})
-    assert status == 400, (fields, got)
-    error: dict[str, Any] = got["error"]
-    assert (got["type"], error["type"]) == ("error", "invalid_request_error")
+    status, response = real.post(path, {**BODIES[path], **fields})
+    assert status == 400, (fields, response)
+    error: dict[str, Any] = response["error"]
+    assert (response["type"], error["type"]) == ("error", "invalid_request_error")
     assert "prompt failed" not in error["message"]
     field = str(error["param"]).partition("[")[0].partition(".")[0]
     assert field in error["message"] or field in OF_LIBRARY, error

@@ -119,16 +119,16 @@ class Case:
             n_bytes=room,
             n_waiting=n_waiting,
         )
-        given = {"wait_s": 600.0, **options}
-        self.registry = ModelStore(files, n_bytes=room, **given)
+        settings = {"wait_s": 600.0, **options}
+        self.registry = ModelStore(files, n_bytes=room, **settings)
 
-    async def ask(self, name: str, **options: Any) -> Any:
+    async def send(self, name: str, **options: Any) -> Any:
         """Send a request that ends at once."""
         async with self.registry.lease(name, _connected, **options) as served:
             return served
 
     def start(self, name: str, **options: Any) -> asyncio.Task[Any]:
-        return asyncio.get_running_loop().create_task(self.ask(name, **options))
+        return asyncio.get_running_loop().create_task(self.send(name, **options))
 
     async def until_log(self, *log: str) -> None:
         """Wait until the log consists of exactly these entries."""
@@ -141,7 +141,7 @@ class Case:
             await asyncio.sleep(0.001)
 
     def state(self, name: str) -> str:
-        return {each.name: each.state for each in self.registry.shown()}[name]
+        return {model.name: model.state for model in self.registry.statuses()}[name]
 
 
 def _resident(**options: Any) -> Callable[[Any], Any]:
@@ -182,19 +182,19 @@ async def test_concurrent_first_requests_load_once(case: Case) -> None:
     await case.until_log("+a")
     await _idle()
     case.bench.gates["a"].set()
-    got = await asyncio.gather(*tasks)
-    assert len(set(map(id, got))) == 2
+    models = await asyncio.gather(*tasks)
+    assert len(set(map(id, models))) == 2
     assert case.bench.log == ["+a"]
 
 
 @_resident(room=2 * ROOM)
 async def test_loading_a_model_holds_no_request_of_another(case: Case) -> None:
-    await case.ask("a")
+    await case.send("a")
     case.bench.gates["b"] = threading.Event()
     second = case.start("b")
     await case.until_log("+a", "+b")
     for _ in range(50):
-        await case.ask("a")
+        await case.send("a")
     assert not second.done()
     case.bench.gates["b"].set()
     await second
@@ -205,26 +205,26 @@ async def test_a_broken_file_fails_its_own_requests_and_may_be_tried_again(
     case: Case,
 ) -> None:
     case.bench.broken.add("b")
-    await case.ask("a")
+    await case.send("a")
     for _ in range(2):
         with pytest.raises(ApiError, match="'b' cannot be loaded: is broken") as e:
-            await case.ask("b")
+            await case.send("b")
         assert (e.value.status, e.value.code) == (500, "model_not_loaded")
     case.bench.broken.clear()
-    await case.ask("b")
-    await case.ask("a")
-    assert case.registry.shown()[2].n_failures == 2
+    await case.send("b")
+    await case.send("a")
+    assert case.registry.statuses()[2].n_failures == 2
 
 
 @_resident(room=2 * ROOM)
 async def test_the_least_recently_used_makes_room_and_none_in_use(case: Case) -> None:
-    await case.ask("a")
-    await case.ask("b")
-    await case.ask("a")
-    await case.ask("c")
+    await case.send("a")
+    await case.send("b")
+    await case.send("a")
+    await case.send("c")
     assert case.bench.log == ["+a", "+b", "-b", "+c"]
     async with case.registry.lease("a", _connected):
-        await case.ask("b")
+        await case.send("b")
     assert case.bench.log[4:] == ["-c", "+b"]
 
 
@@ -232,10 +232,10 @@ async def test_the_least_recently_used_makes_room_and_none_in_use(case: Case) ->
 async def test_a_wait_for_memory_is_bounded(case: Case) -> None:
     async with case.registry.lease("a", _connected):
         with pytest.raises(ApiError, match="no memory for the model 'b'") as e:
-            await case.ask("b")
+            await case.send("b")
     assert (e.value.status, e.value.code) == (503, "no_memory_for_model")
     assert dict(e.value.headers)["retry-after"].isdigit()
-    await case.ask("b")  # the first model is completely removed
+    await case.send("b")  # the first model is completely removed
 
 
 @_resident(wait_s=0.001)
@@ -257,7 +257,7 @@ async def test_a_client_that_gives_up_too_early_finds_its_model_later(case: Case
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
     gate.set()
-    await case.ask("a")
+    await case.send("a")
     assert case.bench.log == ["+a"]
 
 
@@ -269,8 +269,10 @@ async def test_requests_that_wait_share_the_error_of_a_load(case: Case) -> None:
     await case.until_log("+a")
     await _idle()
     gate.set()
-    got = await asyncio.gather(*tasks, return_exceptions=True)
-    assert {str(error) for error in got} == {"the model 'a' cannot be loaded: is broken"}
+    errors = await asyncio.gather(*tasks, return_exceptions=True)
+    assert {str(error) for error in errors} == {
+        "the model 'a' cannot be loaded: is broken"
+    }
     assert case.bench.log == ["+a"]
 
 
@@ -314,12 +316,12 @@ async def test_requests_of_batches_hold_no_model(case: Case) -> None:
     async with case.registry.lease("a", _connected):
         patient = case.start("b", is_patient=True)
         await _idle()
-        await case.ask("a")
+        await case.send("a")
         assert not patient.done()
-        waiting = [model.name for model in case.registry.shown() if model.n_patient]
+        waiting = [model.name for model in case.registry.statuses() if model.n_patient]
         assert waiting == ["b", "b-lora"]  # an adapter waits with its model
     await patient
-    assert not any(model.n_patient for model in case.registry.shown())
+    assert not any(model.n_patient for model in case.registry.statuses())
 
 
 @_resident()
@@ -342,25 +344,25 @@ async def test_a_client_that_goes_leaves_nothing(case: Case) -> None:
         await gone.wait()
         return {"type": "http.disconnect"}
 
-    async def ask() -> None:
+    async def lease() -> None:
         async with case.registry.lease("a", receive):
             raise AssertionError
 
     case.bench.gates["a"] = threading.Event()
-    task = asyncio.get_running_loop().create_task(ask())
+    task = asyncio.get_running_loop().create_task(lease())
     await case.until_log("+a")
     gone.set()
     with pytest.raises(ClientGoneError):
         await task
     case.bench.gates["a"].set()
-    await case.ask("b")  # model a is loaded and unused, so it is unloaded
+    await case.send("b")  # model a is loaded and unused, so it is unloaded
     assert case.bench.log == ["+a", "-a", "+b"]
 
 
 @_resident(room=SIZE)
 async def test_a_model_that_can_never_fit_is_unknown(case: Case) -> None:
     with pytest.raises(ApiError, match=r"'a' needs 0\.1 MB .*--memory") as e:
-        await case.ask("a")
+        await case.send("a")
     assert (e.value.status, e.value.code) == (404, "model_not_found")
     assert e.value.param == "model"
     assert case.bench.log == []
@@ -368,21 +370,21 @@ async def test_a_model_that_can_never_fit_is_unknown(case: Case) -> None:
 
 @_resident(room=3 * ROOM)
 async def test_a_replaced_file_counts_with_its_size(case: Case) -> None:
-    await case.ask("a")
+    await case.send("a")
     (case.folder / "b.gguf").write_bytes(bytes(2 * ROOM))
-    await case.ask("b")
+    await case.send("b")
     assert case.bench.log == ["+a", "-a", "+b"]
     (case.folder / "c.gguf").write_bytes(bytes(4 * ROOM))
     with pytest.raises(ApiError) as e:
-        await case.ask("c")
+        await case.send("c")
     assert e.value.status == 404
 
 
 @_resident(room=2 * ROOM)
 async def test_caches_larger_than_expected_unload_others(case: Case) -> None:
-    await case.ask("a")
+    await case.send("a")
     case.bench.n_cache = 600
-    await case.ask("b")
+    await case.send("b")
     assert case.bench.log == ["+a", "+b", "-a"]
     case.bench.n_cache = 2 * ROOM
     tasks = [case.start("c") for _ in range(3)]
@@ -394,22 +396,22 @@ async def test_caches_larger_than_expected_unload_others(case: Case) -> None:
 @_resident()
 async def test_a_damaged_adapter_fails_alone(case: Case) -> None:
     case.bench.damaged = True
-    await case.ask("a")
+    await case.send("a")
     with pytest.raises(ApiError, match=r"'a-lora' cannot be .* is damaged"):
-        await case.ask("a-lora")
+        await case.send("a-lora")
     assert case.bench.log == ["+a"]
 
 
 @_resident(room=2 * ROOM, n_waiting=1)
 async def test_a_full_queue_of_a_model_refuses_no_request_of_another(case: Case) -> None:
-    await case.ask("b")
+    await case.send("b")
     case.bench.gates["a"] = threading.Event()
     tasks = [case.start("a") for _ in range(2)]  # one waits, one runs
     await case.until_log("+b", "+a")
     with pytest.raises(ApiError) as e:
-        await case.ask("a")
+        await case.send("a")
     assert e.value.status == 429
-    await case.ask("b")
+    await case.send("b")
     case.bench.gates["a"].set()
     await asyncio.gather(*tasks)
 
@@ -423,7 +425,7 @@ async def test_the_end_refuses_who_waits(case: Case) -> None:
     with pytest.raises(ApiError, match="is stopping"):
         await task
     with pytest.raises(ApiError, match="is stopping"):
-        await case.ask("b")
+        await case.send("b")
     case.bench.gates["a"].set()
     await closing
     assert case.bench.log == ["+a", "-a"]
@@ -460,7 +462,7 @@ async def test_a_thousand_swaps_under_load(case: Case) -> None:
                 await asyncio.sleep(0)
 
     await asyncio.gather(*(client(x) for x in ["abc", "cab", "aab", "bca"] * 3))
-    n_loads = sum(each.startswith("+") for each in case.bench.log)
+    n_loads = sum(event.startswith("+") for event in case.bench.log)
     n_seen = case.registry.counts.n_generated
     assert n_seen == 2 * n_loads  # including counts of unloaded models
     assert [file.n_leases for file in case.registry._files] == [0] * 3

@@ -46,8 +46,8 @@ FORM = {"format": {"type": "json_schema", "name": "c", "schema": SCHEMA, "strict
 
 # Class of each event in OpenAI's package.
 KINDS = {
-    get_args(each.model_fields["type"].annotation)[0]: each
-    for each in get_args(get_args(ResponseStreamEvent)[0])
+    get_args(event_class.model_fields["type"].annotation)[0]: event_class
+    for event_class in get_args(get_args(ResponseStreamEvent)[0])
 }
 CONTEXT = {"n_seq_max": 8}
 
@@ -73,7 +73,7 @@ def _checked_events(client: Client, body: dict[str, Any]) -> list[dict[str, Any]
 
 
 def test_a_text_and_its_settings(sdk: openai.OpenAI, fake: FakeContext) -> None:
-    got = sdk.responses.create(
+    reply = sdk.responses.create(
         model=NAME,
         input="hello",
         instructions="Be brief.",
@@ -85,19 +85,23 @@ def test_a_text_and_its_settings(sdk: openai.OpenAI, fake: FakeContext) -> None:
         truncation="disabled",
         background=False,
     )
-    Response.model_validate(got.to_dict())
+    Response.model_validate(reply.to_dict())
     (handle,) = fake.handles
-    assert got.output_text == answer(handle.prompt, 3)
-    assert (got.status, got.model, got.store) == ("incomplete", NAME, False)  # type: ignore[attr-defined]
-    assert got.incomplete_details is not None
-    assert got.incomplete_details.reason == "max_output_tokens"
-    assert (got.instructions, got.temperature) == ("Be brief.", 0.5)
-    assert got.metadata == {"a": "b"}
+    assert reply.output_text == answer(handle.prompt, 3)
+    assert (reply.status, reply.model, reply.store) == ("incomplete", NAME, False)  # type: ignore[attr-defined]
+    assert reply.incomplete_details is not None
+    assert reply.incomplete_details.reason == "max_output_tokens"
+    assert (reply.instructions, reply.temperature) == ("Be brief.", 0.5)
+    assert reply.metadata == {"a": "b"}
     assert handle.params.temperature == 0.5
-    assert got.usage is not None
-    counts = (got.usage.input_tokens, got.usage.output_tokens, got.usage.total_tokens)
+    assert reply.usage is not None
+    counts = (
+        reply.usage.input_tokens,
+        reply.usage.output_tokens,
+        reply.usage.total_tokens,
+    )
     assert counts == (7, 3, 10)
-    assert got.usage.input_tokens_details.cached_tokens == 3
+    assert reply.usage.input_tokens_details.cached_tokens == 3
 
 
 def test_a_response_is_the_answer_of_a_chat(real_sdk: openai.OpenAI) -> None:
@@ -119,14 +123,14 @@ def test_a_response_is_the_answer_of_a_chat(real_sdk: openai.OpenAI) -> None:
             ],
         },
     ]
-    same = real_sdk.responses.create(
+    response = real_sdk.responses.create(
         model=NAME,
         input=items,
         instructions="Be brief.",
         temperature=0,
         max_output_tokens=6,
     )
-    assert same.output_text == chat.choices[0].message.content
+    assert response.output_text == chat.choices[0].message.content
 
 
 def test_items_of_earlier_answers_become_messages(ctx: lh.Context) -> None:
@@ -167,11 +171,11 @@ def test_items_of_earlier_answers_become_messages(ctx: lh.Context) -> None:
 
 
 def test_a_schema(real_sdk: openai.OpenAI) -> None:
-    got = real_sdk.responses.parse(
+    response = real_sdk.responses.parse(
         model=NAME, input="a", text_format=Colour, max_output_tokens=300, temperature=0
     )
-    assert got.status == "completed"
-    assert isinstance(got.output_parsed, Colour)
+    assert response.status == "completed"
+    assert isinstance(response.output_parsed, Colour)
     whole = real_sdk.responses.create(model=NAME, input="a", text=FORM)  # type: ignore[call-overload]
     assert json.loads(whole.output_text)["colour"] in ("red", "blue")
     assert whole.text.to_dict() == FORM
@@ -187,16 +191,16 @@ def test_a_schema(real_sdk: openai.OpenAI) -> None:
 @pytest.mark.parametrize("choice", ["required", {"type": "function", "name": "paint"}])
 @pytest.mark.parametrize("n_most", [2, 60])
 def test_a_forced_call(real_sdk: openai.OpenAI, choice: Any, n_most: int) -> None:
-    ask: dict[str, Any] = {"model": NAME, "input": "a", "max_output_tokens": n_most}
+    body: dict[str, Any] = {"model": NAME, "input": "a", "max_output_tokens": n_most}
     tools: list[Any] = [PAINT] if choice == "required" else [PAINT, WIPE]
-    got = real_sdk.responses.create(**ask, tools=tools, tool_choice=choice)
-    Response.model_validate(got.to_dict())
-    (call,) = got.output
+    response = real_sdk.responses.create(**body, tools=tools, tool_choice=choice)
+    Response.model_validate(response.to_dict())
+    (call,) = response.output
     assert call.type == "function_call"
-    assert (call.name, call.status) == ("paint", got.status)
+    assert (call.name, call.status) == ("paint", response.status)
     if n_most > 2:
         assert json.loads(call.arguments)["colour"] in ("red", "blue")
-    assert got.tools[0].to_dict() == PAINT
+    assert response.tools[0].to_dict() == PAINT
 
 
 def test_a_stream_is_as_its_package_expects(
@@ -231,7 +235,7 @@ def test_a_stream_with_a_summary_is_as_its_package_expects(client: Client) -> No
     body = {"input": "a", "max_output_tokens": 2, "thinking": 2, "reasoning": reasoning}
     types = [event["type"] for event in _checked_events(client, body)]
     start = "response.reasoning_summary"
-    assert [each.removeprefix(start) for each in types if each.startswith(start)] == [
+    assert [kind.removeprefix(start) for kind in types if kind.startswith(start)] == [
         *("_part.added", "_text.delta", "_text.delta", "_text.done", "_part.done")
     ]
 
@@ -271,11 +275,11 @@ def test_text_and_calls_of_a_free_answer(ctx: lh.Context) -> None:
     form = path_format(Responses, ctx.model)
     parsed = form.understand({"input": "a", "tools": [PAINT, WIPE]})
     text = 'Well.<tool_call>{"name": "wipe", "arguments": {"colour": "red"}}</tool_call>'
-    made = lh.generate(ctx, "a", max_tokens=1)
+    generated = lh.generate(ctx, "a", max_tokens=1)
     tokens = lh.tokenize(ctx.model, text, add_special=False)
-    result = replace(made, text=text, tokens=tokens, finish_reason="stop")
-    said, call = form.answer(parsed).whole([result])["output"]  # type: ignore[misc]
-    assert said["content"][0]["text"] == "Well."
+    result = replace(generated, text=text, tokens=tokens, finish_reason="stop")
+    message, call = form.answer(parsed).whole([result])["output"]  # type: ignore[misc]
+    assert message["content"][0]["text"] == "Well."
     assert (call["name"], json.loads(call["arguments"])) == ("wipe", {"colour": "red"})
     writer = form.answer(parsed)
     text = writer.start() + writer.piece(TextPiece("We")) + writer.end([result])
@@ -292,12 +296,12 @@ def test_text_and_calls_of_a_free_answer(ctx: lh.Context) -> None:
 
 
 def test_log_probabilities(real_sdk: openai.OpenAI) -> None:
-    ask: dict[str, Any] = {"model": NAME, "input": "a", "max_output_tokens": 4}
-    ask["temperature"] = 0  # a sampled answer may end before 4 tokens
-    got = real_sdk.responses.create(
-        **ask, top_logprobs=2, include=["message.output_text.logprobs"]
+    body: dict[str, Any] = {"model": NAME, "input": "a", "max_output_tokens": 4}
+    body["temperature"] = 0  # a sampled answer may end before 4 tokens
+    response = real_sdk.responses.create(
+        **body, top_logprobs=2, include=["message.output_text.logprobs"]
     )
-    (message,) = got.output
+    (message,) = response.output
     assert message.type == "message"
     rows = message.content[0].logprobs  # type: ignore[union-attr]
     assert rows is not None
@@ -318,12 +322,12 @@ def test_an_error_in_a_stream_is_raised_by_its_package(
 def test_the_tokens_of_a_conversation_are_counted(
     real_sdk: openai.OpenAI, more: dict[str, Any]
 ) -> None:
-    ask: dict[str, Any] = {"input": "Hello", "instructions": "Short.", **more}
-    counted = real_sdk.responses.input_tokens.count(model=NAME, **ask)
+    body: dict[str, Any] = {"input": "Hello", "instructions": "Short.", **more}
+    counted = real_sdk.responses.input_tokens.count(model=NAME, **body)
     assert counted.object == "response.input_tokens"
-    got = real_sdk.responses.create(model=NAME, max_output_tokens=1, **ask)
-    assert got.usage is not None
-    assert counted.input_tokens == got.usage.input_tokens
+    response = real_sdk.responses.create(model=NAME, max_output_tokens=1, **body)
+    assert response.usage is not None
+    assert counted.input_tokens == response.usage.input_tokens
     with pytest.raises(openai.BadRequestError, match="input is missing") as caught:
         real_sdk.responses.input_tokens.count(model=NAME)
     assert (caught.value.param, caught.value.code) == ("input", "missing_field")
@@ -331,12 +335,14 @@ def test_the_tokens_of_a_conversation_are_counted(
 
 @pytest.mark.parametrize("wish", ["low", "medium", "high"])
 def test_verbosity_changes_nothing(real_sdk: openai.OpenAI, wish: Any) -> None:
-    ask: dict[str, Any] = {"model": NAME, "input": "Hello", "temperature": 0}
-    plain = real_sdk.responses.create(max_output_tokens=4, **ask)
-    got = real_sdk.responses.create(max_output_tokens=4, text={"verbosity": wish}, **ask)
-    assert got.output_text == plain.output_text
-    assert got.text is not None
-    assert got.text.verbosity == wish
+    body: dict[str, Any] = {"model": NAME, "input": "Hello", "temperature": 0}
+    plain = real_sdk.responses.create(max_output_tokens=4, **body)
+    response = real_sdk.responses.create(
+        max_output_tokens=4, text={"verbosity": wish}, **body
+    )
+    assert response.output_text == plain.output_text
+    assert response.text is not None
+    assert response.text.verbosity == wish
     chat: dict[str, Any] = {"model": NAME, "temperature": 0, "max_tokens": 4}
     chat["messages"] = [{"role": "user", "content": "Hello"}]
     answers = [

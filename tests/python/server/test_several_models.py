@@ -58,20 +58,20 @@ def _room_for_one(folder: Path) -> int:
 
 @pytest.fixture(scope="module")
 def client(folder: Path) -> Iterator[Client]:
-    with served_models(_specs(folder)) as made:
-        yield made
+    with served_models(_specs(folder)) as connection:
+        yield connection
 
 
 def _states(client: Client) -> dict[str, str]:
-    shown = client.ask("GET", "/dashboard.json")[1]["states"]
-    return {each["name"]: each["state"] for each in shown}
+    states = client.ask("GET", "/dashboard.json")[1]["states"]
+    return {model["name"]: model["state"] for model in states}
 
 
 def _text(client: Client, model: str, **more: Any) -> str:
-    status, got = client.post(TEXT, {**ASK, "model": model, **more})
-    assert status == 200, got
-    assert got["model"] == model
-    text: str = got["choices"][0]["text"]
+    status, response = client.post(TEXT, {**ASK, "model": model, **more})
+    assert status == 200, response
+    assert response["model"] == model
+    text: str = response["choices"][0]["text"]
     return text
 
 
@@ -96,9 +96,9 @@ def test_every_path_takes_the_name_of_a_model(client: Client) -> None:
     for path in (*of_texts, "/tokenize", "/detokenize"):
         body = BODIES[path]
         for name, status in [("two", 200), ("style", 200), ("none", 404)]:
-            got = client.post(path, {**body, "model": name})
-            assert got[0] == status, (path, name, got)
-        error = got[1]["error"]
+            response = client.post(path, {**body, "model": name})
+            assert response[0] == status, (path, name, response)
+        error = response[1]["error"]
         assert (error["param"], error["code"]) == ("model", "model_not_found")
         assert "'one', 'style', 'two' and 'vectors'" in error["message"]
         assert client.post(path, body)[0] == 200  # the first
@@ -107,8 +107,8 @@ def test_every_path_takes_the_name_of_a_model(client: Client) -> None:
 
 
 def test_an_encoder_embeds_and_answers_nothing(client: Client) -> None:
-    status, got = client.post("/v1/embeddings", {"model": "vectors", "input": "yes"})
-    assert (status, got["model"]) == (200, "vectors")
+    status, response = client.post("/v1/embeddings", {"model": "vectors", "input": "yes"})
+    assert (status, response["model"]) == (200, "vectors")
     asks: list[tuple[str, dict[str, Any]]] = [
         (TEXT, ASK),
         ("/v1/chat/completions", {"messages": [{"role": "user", "content": "a"}]}),
@@ -118,26 +118,26 @@ def test_an_encoder_embeds_and_answers_nothing(client: Client) -> None:
         ("/v1/annotate", {"texts": ["a"], "codebook": {}}),
     ]
     for path, body in asks:
-        status, got = client.post(path, {**body, "model": "vectors"})
-        assert (status, got["error"]["code"]) == (400, "embeddings_only"), path
-        assert "'vectors' computes embeddings only" in got["error"]["message"]
+        status, response = client.post(path, {**body, "model": "vectors"})
+        assert (status, response["error"]["code"]) == (400, "embeddings_only"), path
+        assert "'vectors' computes embeddings only" in response["error"]["message"]
     assert client.post("/tokenize", {"model": "vectors", "prompt": "yes"})[0] == 200
 
 
 def test_lists_of_models_have_all_of_them(client: Client) -> None:
     names = ["one", "style", "two", "vectors"]
     data = client.ask("GET", "/v1/models")[1]["data"]
-    assert [each["id"] for each in data] == names
-    assert [each.get("parent") for each in data] == [None, "one", None, None]
+    assert [row["id"] for row in data] == names
+    assert [row.get("parent") for row in data] == [None, "one", None, None]
     assert client.ask("GET", "/v1/models/style")[1]["parent"] == "one"
     assert client.ask("GET", "/v1/models/none")[0] == 404
     models = client.ask("GET", "/api/tags")[1]["models"]
-    assert [each["name"] for each in models] == names
+    assert [row["name"] for row in models] == names
     assert models[1]["details"]["parent_model"] == "one"
     for name in ("two", "vectors"):
-        status, got, _ = client.ask("GET", f"/tokenizer_info?model={name}")
+        status, response, _ = client.ask("GET", f"/tokenizer_info?model={name}")
         assert status == 200
-        assert got["model_max_length"] == tiny_models.N_CTX
+        assert response["model_max_length"] == tiny_models.N_CTX
     assert client.ask("GET", "/tokenizer_info?model=none")[0] == 404
     assert client.ask("GET", "/health")[1] == {"status": "ok"}
 
@@ -148,17 +148,17 @@ def test_what_ollamas_programs_ask_about_each_model_loads_none(
     bad = tmp_path / "bad.gguf"
     bad.write_bytes((folder / "two.gguf").read_bytes()[:5000])
     with served_models([*_specs(folder), ModelSpec("bad", bad)]) as client:
-        shown = {}
+        details = {}
         for name in ("one", "style:latest", "two", "vectors"):
-            status, shown[name] = client.post("/api/show", {"model": name})
+            status, details[name] = client.post("/api/show", {"model": name})
             assert status == 200
-        assert client.post("/api/show", {"name": "two"}) == (200, shown["two"])
-        assert shown["style:latest"]["details"]["parent_model"] == "one"
-        assert shown["two"]["capabilities"] == ["completion"]
-        assert shown["vectors"]["capabilities"] == ["embedding"]
-        assert shown["two"]["model_info"]["llama.context_length"] == tiny_models.N_CTX
-        status, got = client.post("/api/show", {"model": "bad"})
-        assert (status, got["error"]["code"]) == (500, "model_not_loaded")
+        assert client.post("/api/show", {"name": "two"}) == (200, details["two"])
+        assert details["style:latest"]["details"]["parent_model"] == "one"
+        assert details["two"]["capabilities"] == ["completion"]
+        assert details["vectors"]["capabilities"] == ["embedding"]
+        assert details["two"]["model_info"]["llama.context_length"] == tiny_models.N_CTX
+        status, response = client.post("/api/show", {"model": "bad"})
+        assert (status, response["error"]["code"]) == (500, "model_not_loaded")
         assert client.post("/api/show", {"model": "none"})[0] == 404
         assert client.post("/api/show", {})[0] == 400
         assert client.ask("GET", "/api/tags")[0] == 200
@@ -176,9 +176,9 @@ def test_figures_are_by_model(client: Client) -> None:
     text = client.ask("GET", "/metrics")[1]
 
     def value(line: str) -> float:
-        found = re.search(rf"^{re.escape(line)} (\S+)$", text, re.MULTILINE)
-        assert found, line
-        return float(found[1])
+        match = re.search(rf"^{re.escape(line)} (\S+)$", text, re.MULTILINE)
+        assert match, line
+        return float(match[1])
 
     for name in ("two", "style"):
         assert value(f'llamaherd_generated_tokens_total{{model="{name}"}}') >= 6
@@ -198,14 +198,14 @@ def test_batches_use_any_model(client: Client) -> None:
         for name in names
     ]
     with sdk_of(client) as sdk:
-        lines = jsonl(entry(i, **ask) for i, ask in enumerate(asks))
+        lines = jsonl(entry(i, **fields) for i, fields in enumerate(asks))
         ended = wait_for_end(sdk, begun(sdk, lines))
         assert (ended.request_counts.completed, ended.request_counts.failed) == (9, 3)
         good = outcomes(sdk, ended.output_file_id)
     for line in good:
-        ask = asks[int(line["custom_id"].removeprefix("id-"))]
-        got = line["response"]["body"]["choices"][0]["text"]
-        assert got == _text(client, str(ask["model"]), prompt=ask["prompt"])
+        fields = asks[int(line["custom_id"].removeprefix("id-"))]
+        text = line["response"]["body"]["choices"][0]["text"]
+        assert text == _text(client, str(fields["model"]), prompt=fields["prompt"])
 
 
 def test_a_batch_says_that_it_waits_for_memory(
@@ -237,14 +237,14 @@ def test_a_batch_says_that_it_waits_for_memory(
             vectors = entry(0, "/v1/embeddings", input="yes", model="vectors")
             other = begun(sdk, jsonl([vectors]), "/v1/embeddings")
             wait_until(lambda: bool(sdk.batches.retrieve(other.id).errors))
-            for each, name in ((batch, "two"), (other, "vectors")):
-                (error,) = sdk.batches.retrieve(each.id).errors.data
+            for queued, name in ((batch, "two"), (other, "vectors")):
+                (error,) = sdk.batches.retrieve(queued.id).errors.data
                 assert f"the model {name!r}" in error.message
         finally:
             may_end.set()
         assert in_use.result()[0] == 200
-        for each in (batch, other):
-            ended = wait_for_end(sdk, each)
+        for queued in (batch, other):
+            ended = wait_for_end(sdk, queued)
             assert (ended.status, ended.errors) == ("completed", None)
 
 
@@ -264,9 +264,9 @@ def test_swaps_are_alike_and_leave_no_memory(tmp_path: Path, folder: Path) -> No
                 client.post("/v1/embeddings", {"model": "vectors", "input": "yes"})
             sizes.append(process.memory_info().rss)
         figures = client.ask("GET", "/metrics")[1]
-        found = re.search(r'model_n_unloads{model="two"} (\d+)', figures)
-        assert found
-        assert int(found[1]) >= 60
+        match = re.search(r'model_n_unloads{model="two"} (\d+)', figures)
+        assert match
+        assert int(match[1]) >= 60
         assert sizes[3] - sizes[1] < 8 << 20, sizes  # 180 models exceed this
         # The thread that closed a model drops its last reference a little later.
         wait_until(lambda: _n_objects_of(folder) <= 2)
@@ -298,7 +298,7 @@ def test_swaps_under_load_lose_no_answer(folder: Path) -> None:
     with served_models(_specs(folder), memory=_room_for_one(folder)) as client:
         expected = {name: _text(client, name) for name in names}
 
-        def ask(i: int) -> bool:
+        def is_right(i: int) -> bool:
             name = names[i % 3]
             if i % 7 == 0:  # disconnects at any time
                 client.connect(TEXT, {**ASK, "model": name}).close()
@@ -306,7 +306,7 @@ def test_swaps_under_load_lose_no_answer(folder: Path) -> None:
             return _text(client, name) == expected[name]
 
         with ThreadPoolExecutor(6) as pool:
-            assert all(pool.map(ask, range(90)))
+            assert all(pool.map(is_right, range(90)))
         assert client.server is not None
         wait_until(lambda: client.server.shared.queue.n_inside == 0)  # type: ignore[union-attr]
         assert {_text(client, name) for name in names} == set(expected.values())
@@ -322,15 +322,15 @@ def test_a_damaged_file_fails_alone_until_its_model_is_loaded_again(
     specs = [ModelSpec("one", folder / "one.gguf", (adapter,)), ModelSpec("bad", bad)]
     with served_models(specs) as client:
         for name in ("bad", "lora", "bad", "lora"):
-            status, got = client.post(TEXT, {**ASK, "model": name})
-            assert (status, got["error"]["code"]) == (500, "model_not_loaded")
-            assert f"'{name}' cannot be loaded" in got["error"]["message"]
+            status, response = client.post(TEXT, {**ASK, "model": name})
+            assert (status, response["error"]["code"]) == (500, "model_not_loaded")
+            assert f"'{name}' cannot be loaded" in response["error"]["message"]
             assert _text(client, "one")
         assert client.ask("GET", "/health")[0] == 200
         bad.unlink()
-        got = client.post(TEXT, {**ASK, "model": "bad"})[1]
-        told = "the model 'bad' cannot be loaded: bad.gguf was removed"
-        assert got["error"]["message"] == told
+        response = client.post(TEXT, {**ASK, "model": "bad"})[1]
+        message = "the model 'bad' cannot be loaded: bad.gguf was removed"
+        assert response["error"]["message"] == message
         bad.write_bytes((folder / "two.gguf").read_bytes())
         lora.write_bytes((folder / "style.gguf").read_bytes())
         assert _text(client, "bad") == _alone(bad)
@@ -348,8 +348,8 @@ def test_a_fixed_context_takes_memory_for_all_of_it(folder: Path) -> None:
     spec = ModelSpec("two", folder / "two.gguf")
     room = room_for(spec)
     with served_models([spec], memory=room) as client:
-        status, got = client.post(TEXT, {**ASK, "model": "two", "max_tokens": 400})
-        assert (status, got["error"]["code"]) == (400, "context_length_exceeded")
+        status, response = client.post(TEXT, {**ASK, "model": "two", "max_tokens": 400})
+        assert (status, response["error"]["code"]) == (400, "context_length_exceeded")
 
 
 def test_a_fixed_context_is_compared_with_the_memory_that_it_takes(
@@ -364,13 +364,13 @@ def test_a_fixed_context_is_compared_with_the_memory_that_it_takes(
     gpus = (GpuMemory("FAKE", "a fake", gpu, gpu),)
     monkeypatch.setattr(shim, "gpus", lambda: gpus)
 
-    def fits(total: int, has_gpu: bool = False, **given: Any) -> bool:
+    def fits(total: int, has_gpu: bool = False, **extra: Any) -> bool:
         monkeypatch.setattr(hardware, "total_memory", lambda: total)
         monkeypatch.setattr(shim, "supports_gpu", lambda: has_gpu)
-        of_model = {name: given.pop(name) for name in ("n_gpu_layers",) if name in given}
+        of_model = {name: extra.pop(name) for name in ("n_gpu_layers",) if name in extra}
         known = ServerSettings(model_name="two", memory=1 << 30)
         try:
-            create_app_of_models([spec], known, {"n_ctx": n_ctx, **given}, of_model)
+            create_app_of_models([spec], known, {"n_ctx": n_ctx, **extra}, of_model)
         except lh.ContextError:
             return False
         return True
@@ -391,9 +391,9 @@ def test_the_least_memory_depends_on_the_settings(
 ) -> None:
     spec = ModelSpec("two", folder / "two.gguf")
 
-    def needed(n_gpu_layers: int = 0, **given: Any) -> int:
+    def needed(n_gpu_layers: int = 0, **options: Any) -> int:
         return spec.n_working(
-            checked_options(given), Placement(n_gpu_layers=n_gpu_layers)
+            checked_options(options), Placement(n_gpu_layers=n_gpu_layers)
         )
 
     usual = needed()
@@ -416,8 +416,8 @@ def test_one_encoder_is_a_server(folder: Path) -> None:
         served_app(lambda known: create_app(model, known)) as client,
     ):
         assert client.post("/v1/embeddings", {"input": "yes"})[0] == 200
-        status, got = client.post(TEXT, ASK)
-        assert (status, got["error"]["code"]) == (400, "embeddings_only")
+        status, response = client.post(TEXT, ASK)
+        assert (status, response["error"]["code"]) == (400, "embeddings_only")
         for path in ("/v1/models", "/api/tags", "/tokenizer_info", "/health", "/metrics"):
             assert client.ask("GET", path)[0] == 200, path
         assert client.ask("GET", "/dashboard.json")[1]["load"]["n_slots"] == 0
@@ -432,24 +432,24 @@ def test_one_model_beside_one_for_embeddings(folder: Path) -> None:
     ):
         assert client.ask("GET", "/v1/models/vectors")[0] == 200
         tags = client.ask("GET", "/api/tags")[1]["models"]
-        assert [each["name"] for each in tags] == [NAME, "vectors"]
+        assert [row["name"] for row in tags] == [NAME, "vectors"]
         for name, ability in ((NAME, "completion"), ("vectors", "embedding")):
-            shown = client.post("/api/show", {"model": name})[1]
-            assert shown["capabilities"][0] == ability
-        for query, found in [
+            details = client.post("/api/show", {"model": name})[1]
+            assert details["capabilities"][0] == ability
+        for query, expected in [
             ("", model),
             (f"?model={NAME}", model),
             ("?model=vectors", vectors),
         ]:
-            got = client.ask("GET", f"/tokenizer_info{query}")[1]
-            assert got["tokenizer_class"] == found.metadata["tokenizer.ggml.model"]
+            info = client.ask("GET", f"/tokenizer_info{query}")[1]
+            assert info["tokenizer_class"] == expected.metadata["tokenizer.ggml.model"]
         assert client.ask("GET", "/tokenizer_info?model=other")[0] == 404
 
 
 def test_any_name_means_the_first(folder: Path) -> None:
     with served_models(_specs(folder), any_model=True) as client:
-        status, got = client.post(TEXT, {**ASK, "model": "gpt-4"})
-        assert (status, got["model"]) == (200, "one")
+        status, response = client.post(TEXT, {**ASK, "model": "gpt-4"})
+        assert (status, response["model"]) == (200, "one")
         assert _text(client, "two")
 
 
@@ -458,9 +458,9 @@ def test_a_model_that_neither_answers_nor_embeds(folder: Path, tmp_path: Path) -
     assert main(["serve", str(path), "--port", "0"]) == 1
     specs = [ModelSpec("one", folder / "one.gguf"), ModelSpec("t5", path)]
     with served_models(specs) as client:
-        status, got = client.post(TEXT, {**ASK, "model": "t5"})
-        assert (status, got["error"]["code"]) == (500, "model_not_loaded")
-        assert "has an encoder" in got["error"]["message"]
+        status, response = client.post(TEXT, {**ASK, "model": "t5"})
+        assert (status, response["error"]["code"]) == (500, "model_not_loaded")
+        assert "has an encoder" in response["error"]["message"]
         assert _text(client, "one")
 
 
@@ -472,7 +472,7 @@ def test_the_command_serves_models_and_adapters(folder: Path) -> None:
     ]
     with started_with(*options) as client:
         data = client.ask("GET", "/v1/models")[1]["data"]
-        assert [each["id"] for each in data] == ["one", "x", "b"]
+        assert [row["id"] for row in data] == ["one", "x", "b"]
         answers = [_text(client, name) for name in ("one", "x", "b")]
         assert len(set(answers)) == 3
     with started_with(str(folder / "vectors.gguf")) as client:
@@ -508,9 +508,9 @@ def test_buffers_count_as_memory_of_a_model(folder: Path) -> None:
         ModelSpec(name, tiny_models.write(folder / f"{name}.gguf", "llama", seed))
         for seed, name in enumerate(("first", "second", "third"), 5)
     ]
-    each = room_for(specs[0])
-    assert each > 3 * (specs[0].n_bytes * 9 // 8)
-    memory = each * 5 // 2
+    room = room_for(specs[0])
+    assert room > 3 * (specs[0].n_bytes * 9 // 8)
+    memory = room * 5 // 2
     with served_models(specs, memory=memory) as client:
         for _ in range(2):
             for spec in specs:
@@ -520,7 +520,7 @@ def test_buffers_count_as_memory_of_a_model(folder: Path) -> None:
                     r"^llamaherd_model_n_bytes\S* (\S+)$", text, re.MULTILINE
                 )
                 assert len(sizes) == 3
-                assert each <= sum(map(float, sizes)) <= memory
+                assert room <= sum(map(float, sizes)) <= memory
                 states = list(_states(client).values())
                 assert states.count("loaded") in {1, 2}, states
 
@@ -537,12 +537,12 @@ def test_a_server_that_r_starts_answers_in_the_words_of_json(
     monkeypatch.setattr(serving.Server, "run", run_in_r)
     body = {"model": "one", "verbose": 3}
     with served_models(_specs(folder)) as client:
-        status, got = client.post("/api/show", body)
-        message = got["error"]["message"]
+        status, response = client.post("/api/show", body)
+        message = response["error"]["message"]
         assert (status, message) == (400, "verbose must be true or false, not 3")
         for path in FORMATS:
             for wrong in ({"model": True}, {"model": []}, {**body, "user": 3}):
-                status, got = client.post(path, wrong)
-                assert 400 <= status < 500, (path, got)
-                message = got["error"]["message"]
+                status, response = client.post(path, wrong)
+                assert 400 <= status < 500, (path, response)
+                message = response["error"]["message"]
                 assert not re.search("TRUE|FALSE|named list|list of length", message)

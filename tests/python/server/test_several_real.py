@@ -34,7 +34,7 @@ def _alone(path: Path, **options: Any) -> str | None:
 def _mapped() -> Counter[str]:
     """Return the number of mappings of each model file; a freed model has none."""
     maps = psutil.Process(os.getpid()).memory_maps(grouped=False)
-    return Counter(each.path for each in maps if each.path.endswith(".gguf"))
+    return Counter(mapping.path for mapping in maps if mapping.path.endswith(".gguf"))
 
 
 def test_real_models_take_turns(
@@ -63,15 +63,15 @@ def test_real_models_take_turns(
     with served_models(specs, memory=room) as client:
         for _ in range(4):
             for name, text in expected.items():
-                status, got = client.post("/v1/completions", {**ASK, "model": name})
-                assert status == 200, got
-                assert got["choices"][0]["text"] == text
+                status, body = client.post("/v1/completions", {**ASK, "model": name})
+                assert status == 200, body
+                assert body["choices"][0]["text"] == text
                 mapped = set(_mapped() - before)
                 assert mapped == {gemma} if name == "gemma" else gemma not in mapped
-            ask = {"model": "minilm", "input": TEXT}
-            status, got = client.post("/v1/embeddings", ask)
-            assert status == 200, got
-            np.testing.assert_allclose(got["data"][0]["embedding"], vector, atol=1e-6)
+            fields = {"model": "minilm", "input": TEXT}
+            status, body = client.post("/v1/embeddings", fields)
+            assert status == 200, body
+            np.testing.assert_allclose(body["data"][0]["embedding"], vector, atol=1e-6)
             assert gemma not in _mapped() - before
         figures = client.ask("GET", "/metrics")[1]
     assert 'llamaherd_model_n_unloads{model="gemma"} 4.0' in figures

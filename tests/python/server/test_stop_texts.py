@@ -26,11 +26,11 @@ def _text(real: Client, path: str, **fields: object) -> str:
         events = real.events(path, _body(path, **fields))
         choices = [e["choices"][0] for e in events if e != "[DONE]" and e["choices"]]
         if path == CHAT:
-            return "".join(each["delta"].get("content") or "" for each in choices)
-        return "".join(each["text"] for each in choices)
-    status, got = real.post(path, _body(path, **fields))
-    assert status == 200, got
-    (choice,) = got["choices"]
+            return "".join(piece["delta"].get("content") or "" for piece in choices)
+        return "".join(piece["text"] for piece in choices)
+    status, response = real.post(path, _body(path, **fields))
+    assert status == 200, response
+    (choice,) = response["choices"]
     text: str = choice["message"]["content"] if path == CHAT else choice["text"]
     return text
 
@@ -47,11 +47,11 @@ def test_an_answer_ends_with_its_stop_text(
         if "\ufffd" in stop:
             continue
         n_tried += 1
-        asked: dict[str, Any] = {"stop": ["never", stop], "stream": stream}
-        without = _text(real, path, **asked)
+        fields: dict[str, Any] = {"stop": ["never", stop], "stream": stream}
+        without = _text(real, path, **fields)
         assert without == whole[: whole.index(stop)]
-        assert _text(real, path, **asked, **{FIELD: True}) == without + stop
-        assert _text(real, path, **asked, **{FIELD: False}) == without
+        assert _text(real, path, **fields, **{FIELD: True}) == without + stop
+        assert _text(real, path, **fields, **{FIELD: False}) == without
     assert n_tried > 3
 
 
@@ -59,8 +59,8 @@ def test_the_shortest_of_several_stop_texts(real: Client) -> None:
     whole = _text(real, TEXT)
     start = next(i for i in range(2, len(whole)) if whole[i : i + 6].isascii())
     stops = [whole[start : start + n] for n in (6, 2, 4)]
-    got = _text(real, TEXT, stop=stops, **{FIELD: True})
-    assert got == whole[: whole.index(stops[1])] + stops[1]
+    text = _text(real, TEXT, stop=stops, **{FIELD: True})
+    assert text == whole[: whole.index(stops[1])] + stops[1]
 
 
 @pytest.mark.parametrize("stream", [False, True])
@@ -73,19 +73,19 @@ def test_several_answers_and_echo(real: Client, *, stream: bool) -> None:
     if stream:
         events = real.events(TEXT, body)
         texts = ["", ""]
-        for each in events[:-1]:
-            for choice in each["choices"]:
+        for event in events[:-1]:
+            for choice in event["choices"]:
                 texts[choice["index"]] += choice["text"]
     else:
-        texts = [each["text"] for each in real.post(TEXT, body)[1]["choices"]]
-    own = _text(real, TEXT, stop=stop, **{FIELD: True})
-    assert own.endswith(stop)
-    assert texts == [f"one two{own}"] * 2
+        texts = [row["text"] for row in real.post(TEXT, body)[1]["choices"]]
+    text = _text(real, TEXT, stop=stop, **{FIELD: True})
+    assert text.endswith(stop)
+    assert texts == [f"one two{text}"] * 2
 
 
 def test_an_answer_that_ends_otherwise_is_unchanged(real: Client) -> None:
     whole = _text(real, TEXT)
     assert _text(real, TEXT, stop="never in it", **{FIELD: True}) == whole
     # Within min_tokens a stop text does not end the answer.
-    asked: dict[str, Any] = {"stop": whole[2:5], "min_tokens": 24}
-    assert _text(real, TEXT, **asked, **{FIELD: True}) == whole
+    fields: dict[str, Any] = {"stop": whole[2:5], "min_tokens": 24}
+    assert _text(real, TEXT, **fields, **{FIELD: True}) == whole

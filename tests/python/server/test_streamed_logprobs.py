@@ -54,17 +54,19 @@ def client(
     with (
         lh.Model(path) as model,
         lh.Context(model, n_seq_max=4, deterministic=True) as ctx,
-        served(ctx) as made,
+        served(ctx) as connection,
     ):
-        yield made
+        yield connection
 
 
 def _body(path: str, n_top: int, **fields: Any) -> dict[str, Any]:
     if path == TEXT:
         return {"prompt": "one two", "logprobs": n_top, **fields}
     if path == RESPONSES:
-        own = {"max_output_tokens" if k == "max_tokens" else k: fields[k] for k in fields}
-        return {"input": "one two", "include": INCLUDE, "top_logprobs": n_top, **own}
+        renamed = {
+            "max_output_tokens" if k == "max_tokens" else k: fields[k] for k in fields
+        }
+        return {"input": "one two", "include": INCLUDE, "top_logprobs": n_top, **renamed}
     messages = [{"role": "user", "content": "one two"}]
     return {"messages": messages, "logprobs": True, "top_logprobs": n_top, **fields}
 
@@ -79,22 +81,22 @@ def _rows(logprobs: Any) -> Rows:
         assert logprobs["refusal"] is None
         return list(logprobs["content"])
     values = zip(*logprobs.values(), strict=True)
-    return [dict(zip(logprobs, each, strict=True)) for each in values]
+    return [dict(zip(logprobs, row, strict=True)) for row in values]
 
 
 def _whole(client: Client, path: str, body: dict[str, Any]) -> list[tuple[str, Rows]]:
-    status, got = client.post(path, body)
-    assert status == 200, got
+    status, response = client.post(path, body)
+    assert status == 200, response
     if path == RESPONSES:
-        (message,) = got["output"]
+        (message,) = response["output"]
         (part,) = message["content"]
         return [(part["text"], part["logprobs"])]
     return [
         (
-            each["text"] if path == TEXT else each["message"]["content"],
-            _rows(each["logprobs"]),
+            choice["text"] if path == TEXT else choice["message"]["content"],
+            _rows(choice["logprobs"]),
         )
-        for each in got["choices"]
+        for choice in response["choices"]
     ]
 
 
@@ -109,10 +111,10 @@ def _chunks(
         events = [json.loads(line.removeprefix("data: ")) for line in lines]
         deltas = [e for e in events if e["type"] == "response.output_text.delta"]
         (done,) = [e for e in events if e["type"] == "response.output_text.done"]
-        assert all(each["delta"] for each in deltas)
-        n = sum(len(each["logprobs"]) for each in deltas)
-        found = [(each["delta"], each["logprobs"]) for each in deltas]
-        return [[*found, ("", done["logprobs"][n:])]]
+        assert all(delta["delta"] for delta in deltas)
+        n = sum(len(delta["logprobs"]) for delta in deltas)
+        chunks = [(delta["delta"], delta["logprobs"]) for delta in deltas]
+        return [[*chunks, ("", done["logprobs"][n:])]]
     events = client.events(path, {**body, "stream": True})
     assert events.pop() == "[DONE]"
     answers: list[list[tuple[str, Rows]]] = [[] for _ in range(body.get("n", 1))]
@@ -140,14 +142,14 @@ def _check_chunks(chunks: Sequence[tuple[str, Rows]], *, may_be_cut: bool) -> No
     last = max((i for i, (text, _) in enumerate(chunks) if text), default=-1)
     for i, (text, rows) in enumerate(chunks):
         decoder = codecs.getincrementaldecoder("utf-8")("replace")
-        own = decoder.decode(b"".join(map(_bytes, rows)))
+        decoded = decoder.decode(b"".join(map(_bytes, rows)))
         if may_be_cut and i == last:  # a stop text may remove the end of a token
-            assert own.startswith(text)
+            assert decoded.startswith(text)
             # The last token begins in the text that was sent.
             decoder.reset()
             assert len(decoder.decode(b"".join(map(_bytes, rows[:-1])))) < len(text)
         else:
-            assert own == text
+            assert decoded == text
 
 
 @pytest.mark.more(reason="many requests or long waits in the server", cases=7)
@@ -174,7 +176,7 @@ def test_chunks_have_the_log_probabilities_of_their_tokens(
         fields["stop"] = [
             text[start : start + draw.choice([1, 2, 5])] for start in starts
         ]
-        fields["stop"] = [each for each in fields["stop"] if each]
+        fields["stop"] = [stop for stop in fields["stop"] if stop]
         if path != RESPONSES and draw.random() < 0.3:
             fields["include_stop_str_in_output"] = True
         body = _body(path, n_top, **fields)
@@ -207,7 +209,7 @@ _BYTES = st.sampled_from(
 @given(pieces=st.lists(_BYTES | st.binary(max_size=3), max_size=12), data=st.data())
 def test_chunks_end_where_tokens_end(pieces: list[bytes], data: st.DataObject) -> None:
     decoder = codecs.getincrementaldecoder("utf-8")("replace")
-    whole = "".join(decoder.decode(each) for each in pieces)
+    whole = "".join(decoder.decode(part) for part in pieces)
     n_chars = data.draw(st.integers(0, len(whole)))  # a stop text may remove the rest
     rows = [TokenLogprob(i, -1.0, {}) for i in range(len(pieces))]
     result = lh.Result(
@@ -242,9 +244,10 @@ def test_chunks_end_where_tokens_end(pieces: list[bytes], data: st.DataObject) -
         )
         n_sent = n_known
         text = stream.add(piece)
-        own = [pieces[row.token] for row in stream.take()]
+        parts = [pieces[row.token] for row in stream.take()]
         assert (
-            codecs.getincrementaldecoder("utf-8")("replace").decode(b"".join(own)) == text
+            codecs.getincrementaldecoder("utf-8")("replace").decode(b"".join(parts))
+            == text
         )
         sent += text
     sent += stream.end(kept)
@@ -259,9 +262,9 @@ def scripted(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Client]
     with (
         lh.Model(path) as model,
         lh.Context(model, n_seq_max=2, n_ctx=512) as ctx,
-        served(ctx) as made,
+        served(ctx) as connection,
     ):
-        yield made
+        yield connection
 
 
 SPLIT = ("a", b"\xe2", b"\x82", b"\xac", "b", b"\xff", "c", b"\xf0", b"\x9f")
@@ -309,10 +312,10 @@ def test_a_thought_has_no_log_probabilities(scripted: Client) -> None:
     body = _body(CHAT, 1, temperature=0, max_tokens=9, thinking=thinking)
     events = scripted.events(CHAT, {**body, "stream": True})[:-1]
     choices = [choice for event in events for choice in event["choices"]]
-    thoughts = [each for each in choices if each["delta"].get("reasoning_content")]
+    thoughts = [delta for delta in choices if delta["delta"].get("reasoning_content")]
     assert thoughts
-    assert all(each["logprobs"] is None for each in thoughts)
-    rows = [row for each in choices for row in _rows(each["logprobs"])]
+    assert all(delta["logprobs"] is None for delta in thoughts)
+    rows = [row for delta in choices for row in _rows(delta["logprobs"])]
     ((text, expected),) = _whole(scripted, CHAT, body)
     assert rows == expected
     assert b"".join(map(_bytes, rows)).decode() == text
@@ -324,13 +327,13 @@ def test_a_forced_call_has_the_log_probabilities_of_its_tokens(
     client: Client, n_tools: int, n: int
 ) -> None:
     functions = [{"name": name, "parameters": COLOUR} for name in ("f", "g")]
-    tools = [{"type": "function", "function": each} for each in functions[:n_tools]]
+    tools = [{"type": "function", "function": named} for named in functions[:n_tools]]
     fields = {"tools": tools, "tool_choice": "required", "max_tokens": 100, "n": n}
     body = _body(CHAT, 2, seed=4, temperature=1, **fields)
-    status, got = client.post(CHAT, body)
-    assert status == 200, got
-    expected = [_rows(each["logprobs"]) for each in got["choices"]]
-    found: list[Rows] = [[] for _ in range(n)]
+    status, response = client.post(CHAT, body)
+    assert status == 200, response
+    expected = [_rows(row["logprobs"]) for row in response["choices"]]
+    streamed: list[Rows] = [[] for _ in range(n)]
     arguments = [""] * n
     for event in client.events(CHAT, {**body, "stream": True})[:-1]:
         (choice,) = event["choices"]
@@ -340,8 +343,8 @@ def test_a_forced_call_has_the_log_probabilities_of_its_tokens(
             arguments[choice["index"]] += written
             if n_tools == n == 1:
                 assert b"".join(map(_bytes, rows)).decode() == written
-        found[choice["index"]] += rows
-    assert found == expected
+        streamed[choice["index"]] += rows
+    assert streamed == expected
     for text in arguments:
         assert set(json.loads(text)) == {"colour"}
 
@@ -376,7 +379,7 @@ def test_offsets_count_characters_of_the_text(client: Client) -> None:
 
 
 def test_the_sdk_accumulates_them(client: Client) -> None:
-    ask: dict[str, Any] = {
+    body: dict[str, Any] = {
         "model": NAME,
         "messages": [{"role": "user", "content": "a"}],
         "max_tokens": 12,
@@ -385,14 +388,14 @@ def test_the_sdk_accumulates_them(client: Client) -> None:
         "top_logprobs": 2,
     }
     with openai.OpenAI(base_url=f"{client.url}/v1", api_key="none") as sdk:
-        with sdk.chat.completions.stream(**ask) as stream:
+        with sdk.chat.completions.stream(**body) as stream:
             n_sent = sum(
                 len(event.content)
                 for event in stream
                 if event.type == "logprobs.content.delta"
             )
             final = stream.current_completion_snapshot.choices[0]
-        whole = sdk.chat.completions.create(**ask).choices[0]
+        whole = sdk.chat.completions.create(**body).choices[0]
     assert whole.logprobs is not None
     assert final.logprobs is not None
     assert final.logprobs.content == whole.logprobs.content

@@ -84,9 +84,9 @@ FORMS: list[dict[str, Any]] = [
 def test_every_way_to_give_a_schema(
     real: Client, path: str, form: dict[str, Any]
 ) -> None:
-    status, got = real.post(path, {**_ask(path), **form, "max_tokens": 200})
-    assert status == 200, got
-    value = json.loads(_text(got["choices"][0]))
+    status, response = real.post(path, {**_ask(path), **form, "max_tokens": 200})
+    assert status == 200, response
+    value = json.loads(_text(response["choices"][0]))
     assert value["colour"] in ("red", "blue")
     assert value["n"] in (1, 2)
 
@@ -106,26 +106,26 @@ def test_every_way_to_give_a_schema(
     ids=json.dumps,
 )
 def test_every_way_to_hold_a_text(real: Client, path: str, form: dict[str, Any]) -> None:
-    status, got = real.post(path, {**_ask(path), **form, "max_tokens": 50})
-    assert (status, got["choices"][0]["finish_reason"]) == (200, "stop")
-    assert _text(got["choices"][0]) in ("yes", "no")
+    status, response = real.post(path, {**_ask(path), **form, "max_tokens": 50})
+    assert (status, response["choices"][0]["finish_reason"]) == (200, "stop")
+    assert _text(response["choices"][0]) in ("yes", "no")
 
 
 def test_an_answer_that_is_cut_keeps_its_text(real: Client) -> None:
-    ask = {"messages": ASK, "response_format": SCHEMA, "max_tokens": 2}
-    status, got = real.post(CHAT, ask)
-    assert (status, got["choices"][0]["finish_reason"]) == (200, "length")
-    assert got["choices"][0]["message"]["content"].startswith("{")
-    status, got = real.post(CHAT, {**ask, "n": 3})
-    assert [each["finish_reason"] for each in got["choices"]] == ["length"] * 3
+    body = {"messages": ASK, "response_format": SCHEMA, "max_tokens": 2}
+    status, response = real.post(CHAT, body)
+    assert (status, response["choices"][0]["finish_reason"]) == (200, "length")
+    assert response["choices"][0]["message"]["content"].startswith("{")
+    status, response = real.post(CHAT, {**body, "n": 3})
+    assert [choice["finish_reason"] for choice in response["choices"]] == ["length"] * 3
 
 
 def test_cut_answers_do_not_end_those_that_wait_for_a_slot(ctx: lh.Context) -> None:
-    ask = {"messages": ASK, "response_format": SCHEMA, "max_tokens": 2, "n": 3}
+    body = {"messages": ASK, "response_format": SCHEMA, "max_tokens": 2, "n": 3}
     with lh.Context(ctx.model, n_seq_max=1) as narrow, served(narrow) as real:
-        status, got = real.post(CHAT, ask)
+        status, response = real.post(CHAT, body)
     assert status == 200
-    assert [each["finish_reason"] for each in got["choices"]] == ["length"] * 3
+    assert [choice["finish_reason"] for choice in response["choices"]] == ["length"] * 3
 
 
 class Paint(pydantic.BaseModel):
@@ -134,10 +134,10 @@ class Paint(pydantic.BaseModel):
 
 
 def test_parse_of_the_sdk(real_sdk: openai.OpenAI) -> None:
-    got = real_sdk.chat.completions.parse(
+    chat = real_sdk.chat.completions.parse(
         model=NAME, messages=ASK, response_format=Paint, max_tokens=200
     )
-    assert isinstance(got.choices[0].message.parsed, Paint)
+    assert isinstance(chat.choices[0].message.parsed, Paint)
     with pytest.raises(openai.LengthFinishReasonError):
         real_sdk.chat.completions.parse(
             model=NAME, messages=ASK, response_format=Paint, max_tokens=2
@@ -160,41 +160,41 @@ def test_parse_of_the_sdk(real_sdk: openai.OpenAI) -> None:
 def test_settings_of_other_servers_are_those_of_the_library(
     real: Client, ctx: lh.Context, field: str, setting: str, value: float
 ) -> None:
-    ask = {"prompt": "a b", "seed": 7, "max_tokens": 20, field: value}
-    got = real.post(TEXT, ask)[1]["choices"][0]["text"]
-    same = {"temperature": 1.0, "seed": 7, "max_tokens": 20}
-    own: dict[str, Any] = {setting: value}
-    assert got == lh.generate(ctx, "a b", **same, **own).text
+    body = {"prompt": "a b", "seed": 7, "max_tokens": 20, field: value}
+    text = real.post(TEXT, body)[1]["choices"][0]["text"]
+    settings = {"temperature": 1.0, "seed": 7, "max_tokens": 20}
+    extra: dict[str, Any] = {setting: value}
+    assert text == lh.generate(ctx, "a b", **settings, **extra).text
 
 
 def test_samples_are_those_of_the_library(real: Client, ctx: lh.Context) -> None:
-    ask = {"prompt": ["a", "b"], "n": 3, "seed": 5, "max_tokens": 6, "temperature": 1}
-    status, got = real.post(TEXT, ask)
+    body = {"prompt": ["a", "b"], "n": 3, "seed": 5, "max_tokens": 6, "temperature": 1}
+    status, response = real.post(TEXT, body)
     assert status == 200
-    assert [each["index"] for each in got["choices"]] == list(range(6))
-    same = lh.generate_parallel(
+    assert [sample["index"] for sample in response["choices"]] == list(range(6))
+    expected = lh.generate_parallel(
         ctx, ["a", "b"], n=3, seed=5, max_tokens=6, temperature=1.0
     )
-    flat = [each.text for samples in same.samples for each in samples]
-    assert [each["text"] for each in got["choices"]] == flat
-    n_prompt = sum(each.n_prompt_tokens for each in same)
-    assert got["usage"]["prompt_tokens"] == n_prompt
-    n_new = sum(len(each.tokens) for samples in same.samples for each in samples)
-    assert got["usage"]["completion_tokens"] == n_new
+    flat = [sample.text for samples in expected.samples for sample in samples]
+    assert [sample["text"] for sample in response["choices"]] == flat
+    n_prompt = sum(sample.n_prompt_tokens for sample in expected)
+    assert response["usage"]["prompt_tokens"] == n_prompt
+    n_new = sum(len(sample.tokens) for samples in expected.samples for sample in samples)
+    assert response["usage"]["completion_tokens"] == n_new
 
 
 def test_a_list_of_lists_of_tokens(real: Client, ctx: lh.Context) -> None:
     prompts = [lh.tokenize(ctx.model, text) for text in ("a", "b c", "a")]
-    ask = {"prompt": prompts, "temperature": 0, "max_tokens": 4}
-    got = real.post(TEXT, ask)[1]
-    each = lh.generate_parallel(ctx, prompts, max_tokens=4, top_p=1.0)
-    assert [choice["text"] for choice in got["choices"]] == each.texts
+    body = {"prompt": prompts, "temperature": 0, "max_tokens": 4}
+    response = real.post(TEXT, body)[1]
+    expected = lh.generate_parallel(ctx, prompts, max_tokens=4, top_p=1.0)
+    assert [choice["text"] for choice in response["choices"]] == expected.texts
 
 
 def test_logprobs_of_a_chat_are_those_of_the_library(
     real_sdk: openai.OpenAI, ctx: lh.Context
 ) -> None:
-    got = real_sdk.chat.completions.create(
+    choice = real_sdk.chat.completions.create(
         model=NAME,
         messages=ASK,
         temperature=0,
@@ -202,43 +202,43 @@ def test_logprobs_of_a_chat_are_those_of_the_library(
         logprobs=True,
         top_logprobs=3,
     ).choices[0]
-    same = lh.generate(ctx, "a", chat=True, max_tokens=5, logprobs=3, thinking=False)
-    assert got.message.content == same.text
-    assert got.logprobs is not None
-    rows = got.logprobs.content or []
-    assert same.logprobs is not None
-    assert same.top_logprobs is not None
-    assert [row.logprob for row in rows] == pytest.approx(same.logprobs, abs=1e-5)
+    expected = lh.generate(ctx, "a", chat=True, max_tokens=5, logprobs=3, thinking=False)
+    assert choice.message.content == expected.text
+    assert choice.logprobs is not None
+    rows = choice.logprobs.content or []
+    assert expected.logprobs is not None
+    assert expected.top_logprobs is not None
+    assert [row.logprob for row in rows] == pytest.approx(expected.logprobs, abs=1e-5)
     assert [[t.logprob for t in row.top_logprobs] for row in rows] == [
-        pytest.approx(list(top.values()), abs=1e-5) for top in same.top_logprobs
+        pytest.approx(list(top.values()), abs=1e-5) for top in expected.top_logprobs
     ]
-    said = b"".join(bytes(row.bytes or []) for row in rows)
-    assert said.decode(errors="replace") == same.text
+    written = b"".join(bytes(row.bytes or []) for row in rows)
+    assert written.decode(errors="replace") == expected.text
 
 
 def test_logprobs_of_a_completion(real: Client) -> None:
-    ask = {"prompt": "a", "temperature": 0, "max_tokens": 4, "logprobs": 2}
-    choice = real.post(TEXT, ask)[1]["choices"][0]
-    found = choice["logprobs"]
-    assert len(found["tokens"]) == len(found["token_logprobs"]) == 4
+    body = {"prompt": "a", "temperature": 0, "max_tokens": 4, "logprobs": 2}
+    choice = real.post(TEXT, body)[1]["choices"][0]
+    columns = choice["logprobs"]
+    assert len(columns["tokens"]) == len(columns["token_logprobs"]) == 4
     # A random model writes parts of characters, which are shown as bytes.
-    whole = all(not token.startswith("bytes:") for token in found["tokens"])
-    assert not whole or "".join(found["tokens"]) == choice["text"]
-    assert found["text_offset"] == sorted(found["text_offset"])
-    assert found["text_offset"][0] == 0
+    whole = all(not token.startswith("bytes:") for token in columns["tokens"])
+    assert not whole or "".join(columns["tokens"]) == choice["text"]
+    assert columns["text_offset"] == sorted(columns["text_offset"])
+    assert columns["text_offset"][0] == 0
     for token, value, top in zip(
-        found["tokens"], found["token_logprobs"], found["top_logprobs"], strict=True
+        columns["tokens"], columns["token_logprobs"], columns["top_logprobs"], strict=True
     ):
         assert top[token] == value == max(top.values())
         assert len(top) == 2
 
 
 def test_tokens_that_a_constraint_forces_have_log_probabilities(real: Client) -> None:
-    ask = {"prompt": "a", "guided_regex": "abc", "logprobs": 0, "max_tokens": 9}
-    found = real.post(TEXT, ask)[1]["choices"][0]["logprobs"]["token_logprobs"]
-    assert found
+    body = {"prompt": "a", "guided_regex": "abc", "logprobs": 0, "max_tokens": 9}
+    logprobs = real.post(TEXT, body)[1]["choices"][0]["logprobs"]["token_logprobs"]
+    assert logprobs
     # The model's own log-probabilities: a random model is not certain of forced tokens.
-    assert all(value < 0 and math.isfinite(value) for value in found)
+    assert all(value < 0 and math.isfinite(value) for value in logprobs)
 
 
 NAMED = {"type": "function", "function": {"name": "paint"}}
@@ -255,10 +255,10 @@ NAMED = {"type": "function", "function": {"name": "paint"}}
 def test_a_forced_call_follows_the_schema(
     real: Client, tools: list[Any], choice: object, reason: str
 ) -> None:
-    ask = {"messages": ASK, "tools": tools, "tool_choice": choice, "max_tokens": 100}
-    got = real.post(CHAT, ask)[1]["choices"][0]
-    assert (got["finish_reason"], got["message"]["content"]) == (reason, None)
-    calls = got["message"]["tool_calls"]
+    body = {"messages": ASK, "tools": tools, "tool_choice": choice, "max_tokens": 100}
+    answer = real.post(CHAT, body)[1]["choices"][0]
+    assert (answer["finish_reason"], answer["message"]["content"]) == (reason, None)
+    calls = answer["message"]["tool_calls"]
     (call,) = calls
     assert call["type"] == "function"
     value = json.loads(call["function"]["arguments"])
@@ -276,8 +276,8 @@ def test_a_template_without_functions_gets_their_description(
         form = path_format(ChatCompletions, model)
         fields = {"messages": ASK, "tools": [PAINT], "tool_choice": "required"}
         parsed = form.understand(fields)
-        own = parsed.options["variables"]
-        return lh.apply_chat_template(model, parsed.prompts[0], variables=own)
+        variables = parsed.options["variables"]
+        return lh.apply_chat_template(model, parsed.prompts[0], variables=variables)
 
     assert "Function paint: Paint it." in prompt_of(ctx.model)
     assert "<|system|>" in prompt_of(ctx.model)
@@ -290,18 +290,18 @@ def test_a_template_without_functions_gets_their_description(
 def test_calls_are_read_from_a_free_answer(tmp_path: Path) -> None:
     path = tiny_models.write(tmp_path / "tiny.gguf", "llama", chat_template=HERMES)
     text = '<tool_call>{"name": "wipe", "arguments": {"all": true}}</tool_call>'
-    ask = {"messages": ASK, "tools": [PAINT, WIPE], "max_tokens": 200}
+    body = {"messages": ASK, "tools": [PAINT, WIPE], "max_tokens": 200}
     with lh.Model(path) as model, lh.Context(model) as ctx, served(ctx) as real:
         # A random model writes no call, so the call is put into its answer.
-        status, got = real.post(CHAT, {**ask, "max_tokens": 5, "temperature": 0})
-        assert (status, got["choices"][0]["finish_reason"]) == (200, "length")
-        assert "tool_calls" not in got["choices"][0]["message"]
-        use = tools_of(ask, model, None)
+        status, response = real.post(CHAT, {**body, "max_tokens": 5, "temperature": 0})
+        assert (status, response["choices"][0]["finish_reason"]) == (200, "length")
+        assert "tool_calls" not in response["choices"][0]["message"]
+        use = tools_of(body, model, None)
         assert use is not None
         tokens = lh.tokenize(model, text, add_special=False)
         result = lh.generate(ctx, "a", max_tokens=1)
-        said = replace(result, text=text, tokens=tokens, finish_reason="stop")
-        content, (call,), reason = use.read(model, said)
+        answer = replace(result, text=text, tokens=tokens, finish_reason="stop")
+        content, (call,), reason = use.read(model, answer)
         assert (content, call.name, reason) == (None, "wipe", "tool_calls")
         assert json.loads(call.arguments) == {"all": True}
 
@@ -317,17 +317,17 @@ def test_results_of_functions_come_back(real: Client) -> None:
         {"role": "assistant", "content": None, "tool_calls": [call]},
         {"role": "tool", "tool_call_id": "call_1", "content": "done"},
     ]
-    status, got = real.post(CHAT, {"messages": messages, "max_tokens": 2})
-    assert status == 200, got
+    status, response = real.post(CHAT, {"messages": messages, "max_tokens": 2})
+    assert status == 200, response
 
 
 def _deltas(real: Client, body: dict[str, Any]) -> tuple[list[Any], str]:
     """Return the `tool_calls` elements of a stream, and its finish reason."""
     events = real.events(CHAT, {**body, "stream": True})
     choices = [event["choices"][0] for event in events[:-1]]
-    assert all("content" not in each["delta"] for each in choices[1:])
-    found = [c for each in choices for c in each["delta"].get("tool_calls", [])]
-    return found, choices[-1]["finish_reason"]
+    assert all("content" not in choice["delta"] for choice in choices[1:])
+    calls = [c for choice in choices for c in choice["delta"].get("tool_calls", [])]
+    return calls, choices[-1]["finish_reason"]
 
 
 def test_a_forced_call_that_is_cut_is_streamed(real: Client) -> None:
@@ -345,8 +345,8 @@ def test_calls_end_where_their_arguments_end() -> None:
         pieces = [text[i : i + size] for i in range(0, len(text), size)]
         deltas = [delta for piece in pieces for delta in stream.add(piece)]
         assert deltas[0]["function"]["name"] == "wipe"
-        found = "".join(each["function"]["arguments"] for each in deltas)
-        assert found == '{"a": "}\\"{", "b": [{}, {"c": 1}]}'
+        arguments = "".join(part["function"]["arguments"] for part in deltas)
+        assert arguments == '{"a": "}\\"{", "b": [{}, {"c": 1}]}'
 
 
 @pytest.mark.parametrize(
@@ -382,8 +382,8 @@ def test_arguments_are_the_text_of_the_model(
 )
 def test_arguments_are_an_object(real: Client, parameters: object) -> None:
     tools = [{"type": "function", "function": {"name": "a", "parameters": parameters}}]
-    ask = {"messages": ASK, "tools": tools, "tool_choice": "required", "max_tokens": 20}
-    message = real.post(CHAT, ask)[1]["choices"][0]["message"]
+    body = {"messages": ASK, "tools": tools, "tool_choice": "required", "max_tokens": 20}
+    message = real.post(CHAT, body)[1]["choices"][0]["message"]
     assert message["tool_calls"][0]["function"]["arguments"].startswith("{")
 
 
@@ -411,24 +411,24 @@ def test_arguments_are_an_object(real: Client, parameters: object) -> None:
 def test_only_references_move_with_the_schema_of_a_function(
     ctx: lh.Context, parameters: dict[str, Any], value: dict[str, Any]
 ) -> None:
-    own = {"type": "object", "additionalProperties": False, **parameters}
-    own["required"] = list(parameters["properties"])
+    schema = {"type": "object", "additionalProperties": False, **parameters}
+    schema["required"] = list(parameters["properties"])
     tools: list[Any] = [
         WIPE,
-        {"type": "function", "function": {"name": "a", "parameters": own}},
+        {"type": "function", "function": {"name": "a", "parameters": schema}},
     ]
     use = tools_of({"tools": tools, "tool_choice": "required"}, ctx.model, None)
     assert use is not None
-    found = jsonschema.Draft202012Validator(use.form.value)
-    assert found.is_valid({"name": "a", "arguments": value})
-    assert not found.is_valid({"name": "a", "arguments": dict.fromkeys(value, 7)})
+    validator = jsonschema.Draft202012Validator(use.form.value)
+    assert validator.is_valid({"name": "a", "arguments": value})
+    assert not validator.is_valid({"name": "a", "arguments": dict.fromkeys(value, 7)})
 
 
 @pytest.mark.parametrize("path", [CHAT, TEXT])
 def test_each_piece_may_have_the_usage_so_far(real: Client, path: str) -> None:
     options = {"include_usage": True, "continuous_usage_stats": True}
-    ask = {**_ask(path), "max_tokens": 6, "ignore_eos": True, "stream": True}
-    events = real.events(path, {**ask, "stream_options": options})[:-1]
+    body = {**_ask(path), "max_tokens": 6, "ignore_eos": True, "stream": True}
+    events = real.events(path, {**body, "stream_options": options})[:-1]
     usages = [event["usage"] for event in events]
     last = usages[-1]
     assert last["completion_tokens"] == 6
@@ -437,7 +437,7 @@ def test_each_piece_may_have_the_usage_so_far(real: Client, path: str) -> None:
     assert numbers == sorted(numbers)
     assert numbers[-2] == 6
     only = {"continuous_usage_stats": True}
-    events = real.events(path, {**ask, "stream_options": only})[:-1]
+    events = real.events(path, {**body, "stream_options": only})[:-1]
     assert all("usage" not in event for event in events)
 
 
@@ -445,11 +445,11 @@ def test_each_piece_may_have_the_usage_so_far(real: Client, path: str) -> None:
 def test_the_end_of_an_answer_in_fields_of_vllm(
     real: Client, ctx: lh.Context, path: str
 ) -> None:
-    ask = {**_ask(TEXT if path == "/generate" else path), "max_tokens": 9, "seed": 1}
+    body = {**_ask(TEXT if path == "/generate" else path), "max_tokens": 9, "seed": 1}
     eos = ctx.model.info.eos
     bias = {str(eos): 100}
-    status, got = real.post(path, {**ask, "min_tokens": 4, "logit_bias": bias})
-    assert (status, got["usage"]["completion_tokens"]) == (200, 4)
+    status, response = real.post(path, {**body, "min_tokens": 4, "logit_bias": bias})
+    assert (status, response["usage"]["completion_tokens"]) == (200, 4)
     stop = {"ignore_eos": True, "stop_token_ids": [eos], "logit_bias": bias}
-    status, got = real.post(path, {**ask, **stop})
-    assert (status, got["usage"]["completion_tokens"]) == (200, 0)
+    status, response = real.post(path, {**body, **stop})
+    assert (status, response["usage"]["completion_tokens"]) == (200, 0)

@@ -200,14 +200,14 @@ LONG: list[tuple[str, dict[str, object]]] = [
 @pytest.fixture
 def threads(monkeypatch: pytest.MonkeyPatch) -> list[WorkThreads]:
     """Return a list that gets the threads of each server."""
-    made: list[WorkThreads] = []
+    started: list[WorkThreads] = []
 
     def make() -> WorkThreads:
-        made.append(WorkThreads())
-        return made[-1]
+        started.append(WorkThreads())
+        return started[-1]
 
     monkeypatch.setattr(state, "WorkThreads", make)
-    return made
+    return started
 
 
 @contextmanager
@@ -237,14 +237,14 @@ def test_short_requests_wait_for_no_other_kind_of_work(
     ctx: lh.Context, threads: list[WorkThreads]
 ) -> None:
     with served(ctx) as client:
-        (own,) = threads
+        (work_threads,) = threads
         others = [
-            own.pool(kind, is_background=is_background)
+            work_threads.pool(kind, is_background=is_background)
             for kind in _N_THREADS
             for is_background in (False, True)
             if is_background or kind not in ("short", "parse", "vectors")
         ]
-        with busy([*others, own.files]):
+        with busy([*others, work_threads.files]):
             for path, body in SHORT:
                 assert client.post(path, body)[0] == 200, path
 
@@ -253,8 +253,8 @@ def test_long_requests_use_no_thread_of_short_ones(
     ctx: lh.Context, threads: list[WorkThreads]
 ) -> None:
     with served(ctx) as client:
-        (own,) = threads
-        with busy([own.pool("short")]):
+        (work_threads,) = threads
+        with busy([work_threads.pool("short")]):
             for path, body in LONG:
                 if path != "/v1/completions":  # its answers may be short
                     assert client.post(path, body)[0] == 200, path
@@ -303,11 +303,11 @@ def test_long_lists_encoded_in_parts_are_the_same() -> None:
 @pytest.fixture
 def names(monkeypatch: pytest.MonkeyPatch) -> dict[str, set[str]]:
     """Return the names of the threads that parsed, prepared and encoded requests."""
-    found: dict[str, set[str]] = {"parse": set(), "encode": set(), "submit": set()}
+    names_of: dict[str, set[str]] = {"parse": set(), "encode": set(), "submit": set()}
 
     def noted(kind: str, fn: Callable[[Any], Any]) -> Callable[[Any], Any]:
         def run(value: Any) -> Any:
-            found[kind].add(threading.current_thread().name)
+            names_of[kind].add(threading.current_thread().name)
             return fn(value)
 
         return run
@@ -315,14 +315,14 @@ def names(monkeypatch: pytest.MonkeyPatch) -> dict[str, set[str]]:
     real = answering.Answering._submit_now
 
     def submit_now(*arguments: Any) -> Any:
-        found["submit"].add(threading.current_thread().name)
+        names_of["submit"].add(threading.current_thread().name)
         return real(*arguments)
 
     monkeypatch.setattr(answering.Answering, "_submit_now", submit_now)
     parse, encode = protocol.parse_object, protocol.encode_json
     monkeypatch.setattr(protocol, "parse_object", noted("parse", parse))
     monkeypatch.setattr(answering, "encode_json", noted("encode", encode))
-    return found
+    return names_of
 
 
 @pytest.mark.parametrize(
@@ -343,8 +343,8 @@ def test_long_json_is_no_work_of_the_event_loop(
     n_bytes = len(json.dumps(body))
     with served(ctx, max_body=1 << 20) as client:
         fields = {**body, "ignore_eos": True} if "logprobs" in body else body
-        status, got = client.post(path, fields)
-        assert status in (200, 400), got
+        status, response = client.post(path, fields)
+        assert status in (200, 400), response
     if n_bytes > 1 << 15:
         assert names["parse"]
         assert all(name.startswith("llamaherd-parse") for name in names["parse"])

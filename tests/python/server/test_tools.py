@@ -49,26 +49,26 @@ def ctx(
 ) -> Iterator[lh.Context]:
     folder: Path = tmp_path_factory.mktemp("tools")
     path = tiny_models.write(folder / "m.gguf", "llama", chat_template=request.param)
-    with lh.Model(path) as model, lh.Context(model, n_seq_max=4) as made:
-        yield made
+    with lh.Model(path) as model, lh.Context(model, n_seq_max=4) as context:
+        yield context
 
 
 @pytest.fixture(scope="module")
 def client(ctx: lh.Context) -> Iterator[Client]:
-    with served(ctx) as made:
-        yield made
+    with served(ctx) as connection:
+        yield connection
 
 
 def call(arguments: object) -> dict[str, Any]:
-    own = {"name": "now", "arguments": arguments}
-    return {"id": "call_1", "type": "function", "function": own}
+    named = {"name": "now", "arguments": arguments}
+    return {"id": "call_1", "type": "function", "function": named}
 
 
 def prompt_of(ctx: lh.Context, **fields: Any) -> str:
     form = path_format(ChatCompletions, ctx.model)
     parsed = form.understand({"messages": ASK, "max_tokens": 5, **fields})
-    own = parsed.options.get("variables")
-    return lh.apply_chat_template(ctx.model, parsed.prompts[0], variables=own)
+    variables = parsed.options.get("variables")
+    return lh.apply_chat_template(ctx.model, parsed.prompts[0], variables=variables)
 
 
 def answer(ctx: lh.Context, text: str, reason: str = "stop") -> Any:
@@ -81,9 +81,9 @@ def answer(ctx: lh.Context, text: str, reason: str = "stop") -> Any:
 def test_an_earlier_call_without_arguments(
     ctx: lh.Context, client: Client, arguments: object
 ) -> None:
-    said = {"role": "assistant", "content": None, "tool_calls": [call(arguments)]}
+    turn = {"role": "assistant", "content": None, "tool_calls": [call(arguments)]}
     result = {"role": "tool", "tool_call_id": "call_1", "content": "noon"}
-    fields = {"messages": [*ASK, said, result], "tools": [NOTHING], "max_tokens": 2}
+    fields = {"messages": [*ASK, turn, result], "tools": [NOTHING], "max_tokens": 2}
     assert client.post(CHAT, fields)[0] == 200
     prompt = prompt_of(ctx, **fields)
     assert '<tool_call>{"name": "now", "arguments": {}}</tool_call>' in prompt.replace(
@@ -92,8 +92,8 @@ def test_an_earlier_call_without_arguments(
     item = {"type": "function_call", "call_id": "c", "name": "now"}
     items = [{"role": "user", "content": "a"}, {**item, "arguments": arguments}]
     output = {"type": "function_call_output", "call_id": "c", "output": "noon"}
-    got = client.post("/v1/responses", {"input": [*items, output]})
-    assert got[0] == 200, got
+    response = client.post("/v1/responses", {"input": [*items, output]})
+    assert response[0] == 200, response
 
 
 def test_functions_are_described_whatever_the_template(ctx: lh.Context) -> None:
@@ -103,8 +103,8 @@ def test_functions_are_described_whatever_the_template(ctx: lh.Context) -> None:
     result = answer(ctx, 'So.<tool_call>{"name": "now"}</tool_call>')
     use = tools_of({"tools": tools}, ctx.model, None)
     assert use is not None
-    content, (found,), reason = use.read(ctx.model, result)
-    assert (content, found.name, found.arguments) == ("So.", "now", "{}")
+    content, (called,), reason = use.read(ctx.model, result)
+    assert (content, called.name, called.arguments) == ("So.", "now", "{}")
     assert reason == "tool_calls"
 
 
@@ -183,13 +183,13 @@ def test_one_of_several_functions_is_called(
     choice: Any = "required"
     if is_named:
         choice = {"type": "function", "function": {"name": names[1]}}
-    ask = {"messages": ASK, "tools": tools, "tool_choice": choice, "max_tokens": 99}
+    body = {"messages": ASK, "tools": tools, "tool_choice": choice, "max_tokens": 99}
     for seed in range(3):
-        status, got = client.post(CHAT, {**ask, "seed": seed})
-        assert status == 200, got
-        (made,) = got["choices"][0]["message"]["tool_calls"]
-        tool = tools[names.index(made["function"]["name"])]["function"]
-        value = json.loads(made["function"]["arguments"])
+        status, response = client.post(CHAT, {**body, "seed": seed})
+        assert status == 200, response
+        (called,) = response["choices"][0]["message"]["tool_calls"]
+        tool = tools[names.index(called["function"]["name"])]["function"]
+        value = json.loads(called["function"]["arguments"])
         jsonschema.validate(value, tool["parameters"])
         assert value.keys() <= tool["parameters"].get("properties", {}).keys()
 
@@ -200,23 +200,23 @@ def test_one_of_several_functions_is_called(
 def test_a_function_without_parameters_gets_none(
     client: Client, tool: dict[str, Any]
 ) -> None:
-    ask = {"messages": ASK, "tools": [tool], "tool_choice": "required", "max_tokens": 9}
-    message = client.post(CHAT, ask)[1]["choices"][0]["message"]
+    body = {"messages": ASK, "tools": [tool], "tool_choice": "required", "max_tokens": 9}
+    message = client.post(CHAT, body)[1]["choices"][0]["message"]
     assert message["tool_calls"][0]["function"]["arguments"] == "{}"
 
 
 def test_an_answer_has_only_the_fields_of_its_form(client: Client) -> None:
-    ask = {"messages": ASK, "response_format": FORMAT, "max_tokens": 20}
-    content = client.post(CHAT, ask)[1]["choices"][0]["message"]["content"]
+    body = {"messages": ASK, "response_format": FORMAT, "max_tokens": 20}
+    content = client.post(CHAT, body)[1]["choices"][0]["message"]["content"]
     assert json.loads(content).keys() == {"ok"}
 
 
 @pytest.mark.parametrize("is_stream", [False, True])
 def test_functions_and_a_form_of_the_answer(client: Client, is_stream: bool) -> None:
-    ask = {"messages": ASK, "tools": [PAINT, NOTHING], "response_format": FORMAT}
+    body = {"messages": ASK, "tools": [PAINT, NOTHING], "response_format": FORMAT}
     kinds = set()
     for seed in range(4):
-        fields = {**ask, "max_tokens": 60, "seed": seed}
+        fields = {**body, "max_tokens": 60, "seed": seed}
         message: dict[str, Any] = {}
         if is_stream:
             for event in client.events(CHAT, {**fields, "stream": True})[:-1]:
@@ -225,14 +225,14 @@ def test_functions_and_a_form_of_the_answer(client: Client, is_stream: bool) -> 
         else:
             message = client.post(CHAT, fields)[1]["choices"][0]["message"]
         if message.get("tool_calls"):
-            made = message["tool_calls"][0]["function"]
-            assert made["name"] in ("paint", "now")
-            json.loads(made["arguments"])
+            called = message["tool_calls"][0]["function"]
+            assert called["name"] in ("paint", "now")
+            json.loads(called["arguments"])
         else:
             assert json.loads(message["content"]).keys() == {"ok"}
         kinds.add(bool(message.get("tool_calls")))
     assert kinds
-    forced = {**ask, "tool_choice": "required", "max_tokens": 60}
+    forced = {**body, "tool_choice": "required", "max_tokens": 60}
     choice = client.post(CHAT, forced)[1]["choices"][0]
     assert choice["message"]["tool_calls"]
 
@@ -245,30 +245,30 @@ def test_calls_beside_a_form_are_those_of_declared_functions(ctx: lh.Context) ->
     for name, is_call in (("paint", True), ("other", False)):
         text = json.dumps({"name": name, "arguments": {"n": 1}})
         content, calls, _ = use.read(ctx.model, answer(ctx, text))
-        assert [each.arguments for each in calls] == ['{"n": 1}'] * is_call
+        assert [called.arguments for called in calls] == ['{"n": 1}'] * is_call
         assert content == (None if is_call else text)
 
 
 @pytest.mark.parametrize("place", ["content", "arguments", "description"])
 def test_half_of_a_surrogate_pair_is_named(client: Client, place: str) -> None:
     bad = "a\ud83d"
-    said = {"role": "assistant", "content": "b", "tool_calls": [call("{}")]}
-    fields: dict[str, Any] = {"messages": [*ASK, said], "tools": [NOTHING]}
+    turn = {"role": "assistant", "content": "b", "tool_calls": [call("{}")]}
+    fields: dict[str, Any] = {"messages": [*ASK, turn], "tools": [NOTHING]}
     if place == "content":
-        said["content"] = bad
+        turn["content"] = bad
     elif place == "arguments":
-        said["tool_calls"] = [call(json.dumps({"a": bad}, ensure_ascii=False))]
+        turn["tool_calls"] = [call(json.dumps({"a": bad}, ensure_ascii=False))]
     else:
         tool = {**NOTHING["function"], "description": bad}
         fields["tools"] = [{"type": "function", "function": tool}]
-    status, got = client.post(CHAT, {**fields, "max_tokens": 2})
+    status, response = client.post(CHAT, {**fields, "max_tokens": 2})
     assert status == 400
-    assert "is not valid Unicode" in got["error"]["message"]
+    assert "is not valid Unicode" in response["error"]["message"]
     name = "tools" if place == "description" else "messages"
-    assert got["error"]["message"].startswith(name), got
+    assert response["error"]["message"].startswith(name), response
 
 
 @pytest.mark.parametrize("path", ["/reranking", "/v1/reranking"])
 def test_paths_of_llama_server(client: Client, path: str) -> None:
-    ask = {"query": "a", "documents": ["b", "c"]}
-    assert client.post(path, ask)[0] == client.post("/v1/rerank", ask)[0] != 404
+    body = {"query": "a", "documents": ["b", "c"]}
+    assert client.post(path, body)[0] == client.post("/v1/rerank", body)[0] != 404

@@ -116,7 +116,7 @@ TOGETHER: list[tuple[str, dict[str, Any]]] = [
         ]
     ),
 ]
-BOOK_FIELDS = frozenset(each.name for each in dataclasses.fields(lh.Codebook))
+BOOK_FIELDS = frozenset(field.name for field in dataclasses.fields(lh.Codebook))
 # Options whose names are words; a message about another door would advise to set them.
 OF_CALLS = ("choices", "regex", "schema", "prompts", "params", "system", "variables")
 # Notation of Python or R.
@@ -132,17 +132,17 @@ CONTEXT = {"n_threads": 1, "n_ctx": 512}
 
 def _fields(path: str) -> frozenset[str]:
     form = FORMATS.get(path.removeprefix("/v1"))
-    found: frozenset[str] = frozenset() if form is None else form.fields
-    return found | BOOK_FIELDS if path == "/v1/annotate" else found
+    fields: frozenset[str] = frozenset() if form is None else form.fields
+    return fields | BOOK_FIELDS if path == "/v1/annotate" else fields
 
 
-def _messages(status: int, got: Any) -> list[str]:
+def _messages(status: int, response: Any) -> list[str]:
     """Return the error of a response, or the errors of its rows."""
     if status >= 400:
-        return [got["error"]["message"]]
-    rows = [got, *(got.get("data") or ())] if isinstance(got, dict) else []
+        return [response["error"]["message"]]
+    rows = [response, *(response.get("data") or ())] if isinstance(response, dict) else []
     errors = [row["error"] for row in rows if isinstance(row.get("error"), dict)]
-    return [each["message"] for each in errors] + got.get("notes", [])
+    return [error["message"] for error in errors] + response.get("notes", [])
 
 
 def _foreign(message: str, path: str) -> list[str]:
@@ -155,7 +155,7 @@ def _foreign(message: str, path: str) -> list[str]:
     advised = (x for x in OF_CALLS if re.search(rf"\b(set|use|add) {x}\b", message))
     named = (*NAMED.findall(QUOTED.sub("", message)), *advised)
     wrong = [name for name in (*settings, *named) if name not in fields]
-    notation = [found[0] for found in NOTATION.finditer(QUOTED.sub("", message))]
+    notation = [match[0] for match in NOTATION.finditer(QUOTED.sub("", message))]
     return wrong + notation
 
 
@@ -167,11 +167,11 @@ def test_refusals_of_each_field_have_the_words_of_the_path(
     seen = 0
     for name in sorted(_fields(path) - BOOK_FIELDS | BODIES[path].keys()):
         for value in WRONG:
-            status, got = real.post(path, {**BODIES[path], name: value})
-            assert status != 500, (name, value, got)
+            status, response = real.post(path, {**BODIES[path], name: value})
+            assert status != 500, (name, value, response)
             if name == "stream" and status == 200:
                 continue
-            for message in _messages(status, got):
+            for message in _messages(status, response):
                 seen += 1
                 assert not _foreign(message, path), (name, value, message)
     assert seen > 5
@@ -193,9 +193,9 @@ def test_refusals_of_a_codebook_have_the_words_of_json(real: Client, name: str) 
 def test_refusals_of_fields_together_have_the_words_of_the_path(
     real: Client, path: str, more: dict[str, Any]
 ) -> None:
-    status, got = real.post(path, {**BODIES[path], **more})
-    messages = _messages(status, got)
-    assert messages, (status, got)
+    status, response = real.post(path, {**BODIES[path], **more})
+    messages = _messages(status, response)
+    assert messages, (status, response)
     for message in messages:
         assert not _foreign(message, path), message
 
@@ -253,8 +253,8 @@ def test_foreign_words_are_found(message: str, words: list[str]) -> None:
 def test_words_for_clients_and_commands_are_not_those_of_python(
     terms: LanguageTerms,
 ) -> None:
-    for each in dataclasses.fields(terms):
-        word = str(getattr(terms, each.name))
+    for field in dataclasses.fields(terms):
+        word = str(getattr(terms, field.name))
         assert not re.search(r"\w\(|\b(True|dict|str|Example)\b|\bchat=", word), word
 
 
@@ -264,13 +264,13 @@ HELLO = [{"role": "user", "content": "a"}]
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Write a model without a template, a damaged model and adapter, and a reranker."""
-    made = tmp_path_factory.mktemp("secret-folder")
-    tiny_models.write(made / "plain.gguf", "llama")
-    tiny_models.write(made / "ranks.gguf", "bert", changes={"pooling_type": 4})
-    tiny_models.write(made / "t5.gguf", "t5")
-    (made / "damaged.gguf").write_bytes(b"GGUF nothing")
-    (made / "adapter.gguf").write_bytes(b"GGUF nothing")
-    return made
+    models = tmp_path_factory.mktemp("secret-folder")
+    tiny_models.write(models / "plain.gguf", "llama")
+    tiny_models.write(models / "ranks.gguf", "bert", changes={"pooling_type": 4})
+    tiny_models.write(models / "t5.gguf", "t5")
+    (models / "damaged.gguf").write_bytes(b"GGUF nothing")
+    (models / "adapter.gguf").write_bytes(b"GGUF nothing")
+    return models
 
 
 @pytest.fixture(scope="module")
@@ -283,8 +283,8 @@ def client(folder: Path) -> Iterator[Client]:
             for name in ("ranks", "damaged", "t5")
         ),
     ]
-    with served_models(specs) as made:
-        yield made
+    with served_models(specs) as connection:
+        yield connection
 
 
 @pytest.mark.parametrize(
@@ -304,9 +304,9 @@ def client(folder: Path) -> Iterator[Client]:
 def test_no_message_shows_a_folder_or_an_argument_of_python(
     client: Client, path: str, body: dict[str, Any], status: int
 ) -> None:
-    found, got = client.post(path, body)
-    assert found == status, got
-    message = got["error"]["message"]
+    returned, response = client.post(path, body)
+    assert returned == status, response
+    message = response["error"]["message"]
     for text in ("secret-folder", "<Model", "template=", "leave chat out"):
         assert text not in message
     if body["model"] in {"damaged", "adapter"}:
@@ -317,15 +317,15 @@ def test_a_model_without_a_template_has_a_way_out(folder: Path) -> None:
     with (
         lh.Model(folder / "plain.gguf") as model,
         lh.Context(model) as ctx,
-        served(ctx) as made,
+        served(ctx) as connection,
     ):
-        _, got = made.post(CHAT, {"messages": HELLO})
-    assert "/v1/completions" in got["error"]["message"]
-    assert "--template FILE" in got["error"]["message"]
+        _, response = connection.post(CHAT, {"messages": HELLO})
+    assert "/v1/completions" in response["error"]["message"]
+    assert "--template FILE" in response["error"]["message"]
 
 
 def test_a_misspelt_model_or_path_gets_a_suggestion(client: Client) -> None:
-    _, got = client.post(TEXT, {"prompt": "a", "model": "plian"})
-    assert "did you mean 'plain'?" in got["error"]["message"]
-    _, got = client.post("/v1/completion", {"prompt": "a"})
-    assert "did you mean '/v1/completions'?" in got["error"]["message"]
+    _, response = client.post(TEXT, {"prompt": "a", "model": "plian"})
+    assert "did you mean 'plain'?" in response["error"]["message"]
+    _, response = client.post("/v1/completion", {"prompt": "a"})
+    assert "did you mean '/v1/completions'?" in response["error"]["message"]

@@ -40,7 +40,7 @@ def script() -> ModuleType:
     return module
 
 
-def found(name: str) -> list[Path]:
+def files_of(name: str) -> list[Path]:
     """Return the files with a path in one of the folders to which names are relative."""
     return [path for base in BASES for path in base.glob(name)]
 
@@ -61,7 +61,7 @@ def test_the_page_is_short() -> None:
 def test_every_file_that_is_named_exists() -> None:
     names = {name for name, _ in FILE.findall(PAGE)}
     assert len(names) > 100
-    assert sorted(name for name in names if not found(name)) == []
+    assert sorted(name for name in names if not files_of(name)) == []
 
 
 def test_every_name_after_a_file_is_defined_there() -> None:
@@ -76,7 +76,7 @@ def test_every_name_after_a_file_is_defined_there() -> None:
         for name, word in pairs
         if not re.search(
             rf"^(?:class |def |async def |)(?:{word})\b(?: ?[:=(]| <-)",
-            found(name)[0].read_text(encoding="utf-8"),
+            files_of(name)[0].read_text(encoding="utf-8"),
             re.MULTILINE,
         )
     ]
@@ -124,7 +124,7 @@ def test_the_files_that_an_addition_touches_are_counted() -> None:
     for what, places, number in rows:
         names = {name.strip("`") for name in PLACE.findall(places)}
         assert len(names) == int(number), what
-        assert [name for name in names if not found(name)] == [], what
+        assert [name for name in names if not files_of(name)] == [], what
 
 
 def test_no_file_of_the_package_is_too_long() -> None:
@@ -153,11 +153,11 @@ CODE = ("*.py", "*.cpp", "*.hpp", "*.c", "*.h", "*.R", "*.sh", "*.txt")
 def index_problems(folder: Path) -> list[str]:
     """Return records that the index lacks or has twice, and rows out of order."""
     text = (folder / "README.md").read_text(encoding="utf-8")
-    listed = re.findall(r"^\| \[\d{4}\]\((.+?)\) \|", text, re.MULTILINE)
+    indexed = re.findall(r"^\| \[\d{4}\]\((.+?)\) \|", text, re.MULTILINE)
     files = sorted(path.name for path in folder.glob("0*.md"))
-    problems = [f"{name}: not in the index" for name in files if name not in listed]
-    problems += [f"{name}: no such record" for name in listed if name not in files]
-    if listed != sorted(set(listed)):
+    problems = [f"{name}: not in the index" for name in files if name not in indexed]
+    problems += [f"{name}: no such record" for name in indexed if name not in files]
+    if indexed != sorted(set(indexed)):
         problems.append("the index is not in order")
     for name in files:
         title = (folder / name).read_text(encoding="utf-8").partition("\n")[0]
@@ -212,8 +212,8 @@ def unknown_numbers(pages: list[Path], records: Path) -> list[str]:
 def pages() -> list[Path]:
     """Return all Markdown pages of the project for readers."""
     names = ("README.md", "CONTRIBUTING.md", "CHANGELOG.md", "r_package/NEWS.md")
-    own = [ROOT / name for name in names]
-    return [*own, *sorted((ROOT / "docs").rglob("*.md"))]
+    at_top = [ROOT / name for name in names]
+    return [*at_top, *sorted((ROOT / "docs").rglob("*.md"))]
 
 
 def test_the_index_lists_all_records_in_order() -> None:

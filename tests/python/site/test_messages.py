@@ -234,33 +234,33 @@ _ALLOWED_IN_CPP = {"constraint/llguidance.cpp": "llguidance's only answer is a t
 
 def test_no_python_code_reads_messages() -> None:
     package = ROOT / "python_core" / "llamaherd"
-    found = [
+    uses = [
         (str(path.relative_to(package)), function, line)
         for path in sorted(package.rglob("*.py"))
         for line, function in read_in_python(path.read_text(encoding="utf-8"))
     ]
-    assert [each for each in found if each[:2] not in _ALLOWED] == []
-    assert {each[:2] for each in found} == set(_ALLOWED)  # no entry is out of date
+    assert [use for use in uses if use[:2] not in _ALLOWED] == []
+    assert {use[:2] for use in uses} == set(_ALLOWED)  # no entry is out of date
 
 
 def test_no_r_code_reads_messages() -> None:
-    found = [
+    uses = [
         (path.name, line)
         for path in sorted((ROOT / "r_package" / "R").glob("*.R"))
         for line in read_in_r(path.read_text(encoding="utf-8"))
     ]
-    assert found == []
+    assert uses == []
 
 
 def test_no_cpp_code_reads_messages() -> None:
     shim = ROOT / "capi_shim"
-    found = {
+    files = {
         str(path.relative_to(shim))
         for path in sorted(shim.rglob("*"))
         if path.suffix in (".c", ".cpp", ".h", ".hpp")
         for _ in read_in_cpp(path.read_text(encoding="utf-8"))
     }
-    assert found == set(_ALLOWED_IN_CPP)
+    assert files == set(_ALLOWED_IN_CPP)
 
 
 @pytest.mark.parametrize(

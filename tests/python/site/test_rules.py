@@ -37,11 +37,11 @@ def cpp_classes() -> Iterator[tuple[str, str]]:
 
 def several(classes: Iterable[tuple[str, str]]) -> dict[str, list[str]]:
     """Return names that are defined more than once, with their files."""
-    found: defaultdict[str, list[str]] = defaultdict(list)
+    by_name: defaultdict[str, list[str]] = defaultdict(list)
     for name, place in classes:
-        found[name].append(place)
-    assert len(found) > 20
-    return {name: places for name, places in found.items() if len(places) > 1}
+        by_name[name].append(place)
+    assert len(by_name) > 20
+    return {name: places for name, places in by_name.items() if len(places) > 1}
 
 
 def test_no_class_of_python_has_the_name_of_another() -> None:
@@ -85,7 +85,7 @@ ALLOWED = {
 
 def plain_raises(source: str) -> list[tuple[str, int]]:
     """Return function and line of each `raise ValueError(...)` or `TypeError(...)`."""
-    found = []
+    raises = []
 
     def visit(node: ast.AST, where: str) -> None:
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
@@ -93,22 +93,22 @@ def plain_raises(source: str) -> list[tuple[str, int]]:
         if isinstance(node, ast.Raise):
             raised = node.exc.func if isinstance(node.exc, ast.Call) else node.exc
             if isinstance(raised, ast.Name) and raised.id in PLAIN:
-                found.append((where, node.lineno))
+                raises.append((where, node.lineno))
         for child in ast.iter_child_nodes(node):
             visit(child, where)
 
     visit(ast.parse(source), "<module>")
-    return found
+    return raises
 
 
 def test_errors_about_arguments_have_fields() -> None:
-    found = {
+    raises = {
         (str(path.relative_to(PACKAGE)), function): line
         for path in sorted(PACKAGE.rglob("*.py"))
         for function, line in plain_raises(path.read_text(encoding="utf-8"))
     }
-    assert {each: line for each, line in found.items() if each not in ALLOWED} == {}
-    assert set(ALLOWED) - set(found) == set()  # no entry is out of date
+    assert {place: line for place, line in raises.items() if place not in ALLOWED} == {}
+    assert set(ALLOWED) - set(raises) == set()  # no entry is out of date
 
 
 @pytest.mark.parametrize(
@@ -136,7 +136,7 @@ def replacements(source: str) -> list[int]:
     Texts are replaced by calls with two arguments, fields of dataclasses and dates by
     keywords.
     """
-    found = []
+    numbers = []
     for node in ast.walk(ast.parse(source)):
         if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)):
             continue
@@ -145,17 +145,17 @@ def replacements(source: str) -> list[int]:
         of_files = isinstance(owner, ast.Name) and owner.id == "files"
         of_path = len(node.args) == 1 and not node.keywords
         if node.func.attr == "replace" and not of_files and (of_os or of_path):
-            found.append(node.lineno)
-    return found
+            numbers.append(node.lineno)
+    return numbers
 
 
 def test_no_other_code_replaces_a_file() -> None:
-    found = {
+    by_file = {
         path.relative_to(PACKAGE).as_posix(): lines
         for path in sorted(PACKAGE.rglob("*.py"))
         if (lines := replacements(path.read_text(encoding="utf-8")))
     }
-    assert set(found) == {HOME}
+    assert set(by_file) == {HOME}
 
 
 @pytest.mark.parametrize(

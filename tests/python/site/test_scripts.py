@@ -127,10 +127,10 @@ def test_collected_files_keep_their_times(tmp_path: Path, copy: Path) -> None:
 @pytest.mark.parametrize("name", ["try_llama.sh", "cross_macos.sh"])
 def test_compilers_without_cmake_get_the_definitions_of_cmake(name: str) -> None:
     cmake = (ROOT / "capi_shim/CMakeLists.txt").read_text(encoding="utf-8")
-    wanted = set(re.findall(r"\b(LH_\w+)=\"\$\{LLAMA", cmake))
+    expected = set(re.findall(r"\b(LH_\w+)=\"\$\{LLAMA", cmake))
     script = (SCRIPTS / name).read_text(encoding="utf-8")
-    assert len(wanted) >= 2
-    assert wanted <= set(re.findall(r"-D(LH_\w+)=", script))
+    assert len(expected) >= 2
+    assert expected <= set(re.findall(r"-D(LH_\w+)=", script))
 
 
 def test_sources_of_another_version_are_not_used(tmp_path: Path) -> None:
@@ -213,7 +213,7 @@ def test_only_files_that_come_or_go_change_the_list_of_inputs(tmp_path: Path) ->
     shutil.copy(ROOT / "scripts/inputs.sh", scripts)
     (sources / "a.py").touch()
 
-    def listed() -> tuple[list[str], int]:
+    def inputs() -> tuple[list[str], int]:
         run = subprocess.run(
             ["scripts/inputs.sh", "sources"],
             cwd=tmp_path,
@@ -224,14 +224,14 @@ def test_only_files_that_come_or_go_change_the_list_of_inputs(tmp_path: Path) ->
         *files, name = run.stdout.splitlines()
         return files, (tmp_path / name).stat().st_ino
 
-    first = listed()
+    first = inputs()
     assert first[0] == ["sources/room/a.py"]
     (sources / "__pycache__").mkdir()  # changes the time of the folder
     (sources / "__pycache__/a.pyc").touch()
-    assert listed() == first
+    assert inputs() == first
     (sources / "b.py").touch()
-    second = listed()
+    second = inputs()
     assert second[0] == ["sources/room/a.py", "sources/room/b.py"]
     assert second[1] != first[1]
     (sources / "b.py").unlink()
-    assert listed()[1] != second[1]
+    assert inputs()[1] != second[1]

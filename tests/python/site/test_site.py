@@ -198,9 +198,9 @@ def test_a_picture_that_shows_something_else_is_named(
     head = "4 0 0 100 0 16 10 0.0000 4 120 667 6358 7176"
     (tmp_path / "picture.fig").write_text(f"{head} human codes\\001\n1 2 3\n")
     (tmp_path / "picture.json").write_text("[0.25, 0.5]")
-    made, record = picture.made(tmp_path)
+    image, record = picture.content(tmp_path)
     assert record == {"words": ["codes", "human"], "numbers": [0.25, 0.5]}
-    assert run_readme.record_of(made) == record
+    assert run_readme.record_of(image) == record
     assert picture.problem(record, record) == ""
     assert "it has no record" in picture.problem(None, record)
     for words, numbers, problem in (

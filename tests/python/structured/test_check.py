@@ -117,9 +117,9 @@ def test_reasons_of_parts_are_in_words_of_json(name: str) -> None:
 def test_reasons_of_earlier_drafts_are_in_words_of_json(name: str) -> None:
     schema, value, reason = OLD[name]
     version = f"http://json-schema.org/{name.split(maxsplit=1)[0]}/schema#"
-    told = violation(json.dumps({"$schema": version, **schema}), value)
-    assert f": {reason}" in told
-    assert not PYTHON.search(told), told
+    message = violation(json.dumps({"$schema": version, **schema}), value)
+    assert f": {reason}" in message
+    assert not PYTHON.search(message), message
 
 
 def test_each_keyword_has_a_case() -> None:

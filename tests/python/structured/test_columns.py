@@ -286,16 +286,16 @@ def results(values: list[Any], *schemas: object) -> lh.Results:
 @pytest.mark.parametrize("values", [[ANSWER, None], [None, None], []])
 def test_columns_and_types_are_the_schemas(values: list[Any]) -> None:
     out = results(values, REVIEW)
-    for same in (out, pickle.loads(pickle.dumps(out)), copy.deepcopy(out)):
-        assert list(same.to_pandas().columns) == NAMES
-        assert list(same.to_pandas(dotted=True).columns) == DOTTED
-        table = same.to_arrow()
+    for copied in (out, pickle.loads(pickle.dumps(out)), copy.deepcopy(out)):
+        assert list(copied.to_pandas().columns) == NAMES
+        assert list(copied.to_pandas(dotted=True).columns) == DOTTED
+        table = copied.to_arrow()
         assert table.column_names == NAMES
         assert table.schema.types == [*TYPES, pa.float64(), pa.string()]
-        assert same.to_arrow(dotted=True).schema.types == table.schema.types
+        assert copied.to_arrow(dotted=True).schema.types == table.schema.types
         text = pd.Series([""]).dtype
         expected = ["Int64", object, "boolean", object, text, float, text]
-        assert same.to_pandas().dtypes.tolist() == expected
+        assert copied.to_pandas().dtypes.tolist() == expected
 
 
 def test_values_are_in_the_columns_of_their_fields() -> None:

@@ -26,18 +26,18 @@ class Story(pydantic.BaseModel):
     part: int | str
 
 
-def said(schema: object) -> list[str]:
+def lines_of(schema: object) -> list[str]:
     first, *lines = lh.structured.schema_prompt(schema).split("\n")
     assert first == "Answer with JSON only, on one line, in this form:"
     return lines
 
 
 def test_the_prompt_tells_each_field() -> None:
-    assert said(Verdict) == [
+    assert lines_of(Verdict) == [
         '- "label": one of "good", "bad" (What it was.)',
         '- "tags": list of one of "a", "b" (0 to 2)',
     ]
-    words = said(
+    words = lines_of(
         {
             "properties": {
                 "who": {"$ref": "#/$defs/who"},
@@ -56,13 +56,13 @@ def test_the_prompt_tells_each_field() -> None:
         '- "why": text (0 to 9 characters) or null, may be left out',
         '- "v": 1 or text (0 to 5 characters), may be left out',
     ]
-    assert said({"enum": [1, "a"]}) == ['- one of 1, "a"']
+    assert lines_of({"enum": [1, "a"]}) == ['- one of 1, "a"']
 
 
 def test_what_may_be_null_and_lists_have_their_fields() -> None:
     fields = ['- "age": integer above 0 and below 150', '- "name": text (Family name.)']
     inner = [f"  {field}" for field in fields]
-    assert said(Story) == [
+    assert lines_of(Story) == [
         '- "hero": object or null (Who, if anyone.)',
         *inner,
         '- "others": list of object or null, may be left out',
@@ -70,8 +70,8 @@ def test_what_may_be_null_and_lists_have_their_fields() -> None:
         '- "sequel": object or null, may be left out',
         '- "part": integer or text',
     ]
-    assert said(list[Person]) == ["- list of object", *inner]
-    assert said(Person | None) == fields
+    assert lines_of(list[Person]) == ["- list of object", *inner]
+    assert lines_of(Person | None) == fields
 
 
 @pytest.mark.parametrize(
@@ -95,7 +95,7 @@ def test_what_may_be_null_and_lists_have_their_fields() -> None:
 )
 def test_kinds(schema: dict[str, Any], line: str | None) -> None:
     line = line or "integer of at most 5"
-    assert said(schema) == [f"- {line}"]
+    assert lines_of(schema) == [f"- {line}"]
 
 
 def test_all_of_it_counts() -> None:
@@ -106,4 +106,4 @@ def test_all_of_it_counts() -> None:
         ],
         "base": {"type": "object", "properties": {"a": {}}, "required": ["a"]},
     }
-    assert sorted(said(schema)) == ['- "a": any value', '- "b": boolean']
+    assert sorted(lines_of(schema)) == ['- "a": any value', '- "b": boolean']

@@ -282,10 +282,10 @@ def test_the_answer_of_generate_over_http_has_the_places(context: lh.Context) ->
     api = path_format(GenerateApi, context.model)
     with pytest.raises(ApiError, match="x"):
         api.understand(fields)
-    asked = api.understand({k: v for k, v in fields.items() if k != "x"})
-    params = replace(asked.params, max_tokens=60)
+    request = api.understand({k: v for k, v in fields.items() if k != "x"})
+    params = replace(request.params, max_tokens=60)
     result = lh.generate(context, "Quote.", params=params)
-    form = api.answer(asked)
+    form = api.answer(request)
     body = form.whole([result])
     assert body["quotes"] == [result.parsed["q"]]  # type: ignore[index]
     assert json.loads(str(body["text"]))["q"] == result.parsed["q"]["quote"]  # type: ignore[index]

@@ -68,16 +68,16 @@ def asking(
 
     Before each, call a function with the number of earlier questions and the places.
     """
-    ask = execution._Run._ask_model
+    ask_model = execution._Run._ask_model
     counts: list[int] = []
 
-    def asked(self: Any, prompts: Any, places: Any, *more: Any) -> Any:
+    def counting(self: Any, prompts: Any, places: Any, *more: Any) -> Any:
         before(len(counts), places)
         counts.append(len(prompts))
-        return ask(self, prompts, places, *more)
+        return ask_model(self, prompts, places, *more)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(execution._Run, "_ask_model", asked)
+        patch.setattr(execution._Run, "_ask_model", counting)
         yield counts
 
 
@@ -108,14 +108,14 @@ def test_answers_are_those_of_generate_parallel(tiny_path: Tiny) -> None:
     # With blocks smaller than the table, the draws equal the draws of a single call.
     outcome = do_run(spec, block=7)
     assert (outcome.n_rows, outcome.n_failed) == (60, 0)
-    found = rows_of("out.csv")
+    rows = rows_of("out.csv")
     with lh.Model(tiny_path("llama")) as model:
         context = lh.Context(model, deterministic=True)
         prompts = [f"Say {text}." for text in TEXTS]
         out = lh.generate_parallel(context, prompts, **drawn)
-    assert [row["answer"] for row in found] == out.texts
-    assert [row["id"] for row in found] == [str(i) for i in range(60)]
-    assert {row["finish_reason"] for row in found} == {"length"}
+    assert [row["answer"] for row in rows] == out.texts
+    assert [row["id"] for row in rows] == [str(i) for i in range(60)]
+    assert {row["finish_reason"] for row in rows} == {"length"}
     meta = json.loads(Path("out.csv.meta.json").read_text("utf-8"))
     assert meta["run_sha256"] == spec.hash()
     assert meta["n_rows"] == 60
@@ -168,10 +168,10 @@ def test_fields_of_a_schema_are_columns(tiny_path: Tiny) -> None:
         sampling={"schema": schema, "max_tokens": 200},
     )
     assert do_run(spec).n_failed == 0
-    found = pq.read_table("out.parquet")
-    assert found.schema.field("n").type == pa.int64()
-    assert found.schema.field("part").type == pa.float64()
-    for row in found.to_pylist():
+    stored = pq.read_table("out.parquet")
+    assert stored.schema.field("n").type == pa.int64()
+    assert stored.schema.field("part").type == pa.float64()
+    for row in stored.to_pylist():
         parsed = json.loads(row["answer"])
         assert (row["word"], row["n"]) == (parsed["word"], parsed["n"])
         assert row["list"] == [1, 1]
@@ -188,7 +188,7 @@ def test_labels_have_their_probabilities(tiny_path: Tiny) -> None:
         classify={"labels": {"yes": "Y", "no": "N", "nope": "N"}, "normalize": "token"},
     )
     assert do_run(spec, block=4).n_failed == 1
-    found = pq.read_table("out.parquet").to_pylist()
+    rows = pq.read_table("out.parquet").to_pylist()
     with lh.Model(tiny_path("llama")) as model:
         out = lh.classify_parallel(
             lh.Context(model, deterministic=True),
@@ -196,12 +196,12 @@ def test_labels_have_their_probabilities(tiny_path: Tiny) -> None:
             {"yes": "Y", "no": "N", "nope": "N"},
             normalize="token",
         ).to_pandas()
-    for row, (_, own) in zip(found, out.iterrows(), strict=False):
-        assert row["label"] == own["label"]
+    for row, (_, expected) in zip(rows, out.iterrows(), strict=False):
+        assert row["label"] == expected["label"]
         for name in ("prob", "margin", "entropy", "coverage", "p_Y", "p_N"):
-            assert row[name] == own[name]
-    assert found[9]["label"] is found[9]["p_Y"] is None
-    assert "is empty" in found[9]["error"]
+            assert row[name] == expected[name]
+    assert rows[9]["label"] is rows[9]["p_Y"] is None
+    assert "is empty" in rows[9]["error"]
 
 
 def test_vectors_are_kept_and_taken_from_the_journal(tiny_path: Tiny) -> None:
@@ -217,12 +217,12 @@ def test_vectors_are_kept_and_taken_from_the_journal(tiny_path: Tiny) -> None:
     with asking() as n_asked:
         assert do_run(spec, block=3).n_failed == 1
     assert n_asked == [3]  # two blocks were stored; the last needs no answer
-    found = pq.read_table("out.parquet")
+    stored = pq.read_table("out.parquet")
     with lh.Model(tiny_path("bert")) as model:
         out = lh.embed_parallel(model, TEXTS[:9], deterministic=True)
-    vectors = np.array(found["embedding"].to_pylist()[:9], np.float32)
+    vectors = np.array(stored["embedding"].to_pylist()[:9], np.float32)
     assert (vectors == out.vectors).all()
-    assert found["embedding"].to_pylist()[9] is None
+    assert stored["embedding"].to_pylist()[9] is None
 
 
 @pytest.mark.parametrize("task", ["embed", "generate"])
@@ -261,8 +261,8 @@ def test_a_journal_that_was_removed_is_told_once(plain: RunSpec) -> None:
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         outcome = do_run(plain, block=7, progress=remove)
-    told = [str(warning.message) for warning in caught] + [outcome.problem]
-    assert len([text for text in told if "was removed, moved" in text]) == 1
+    messages = [str(warning.message) for warning in caught] + [outcome.problem]
+    assert len([text for text in messages if "was removed, moved" in text]) == 1
     assert len(lh.journal_read(journal)) > 0
     assert len(rows_of("out.csv")) == len(TEXTS)
 
@@ -554,9 +554,9 @@ def test_any_host_can_answer(tiny_path: Tiny) -> None:
     opened: list[RunSpec] = []
 
     @contextmanager
-    def host(given: RunSpec) -> Iterator[lh.Context]:
-        opened.append(given)
-        with lh.Model(given.path) as model, lh.Context(model) as context:
+    def host(of_run: RunSpec) -> Iterator[lh.Context]:
+        opened.append(of_run)
+        with lh.Model(of_run.path) as model, lh.Context(model) as context:
             yield context
 
     assert do_run(spec, open_host=host).n_rows == 5
@@ -589,11 +589,11 @@ def test_lists_and_objects_keep_their_types(tiny_path: Tiny) -> None:
     merge_runs(sharded(spec, 2), "merged.parquet")
     whole = Path("out.parquet").read_bytes()
     assert Path("merged.parquet").read_bytes() == whole
-    found = pq.read_table("out.parquet")
+    stored = pq.read_table("out.parquet")
     place = pa.struct([("x", pa.int64()), ("y", pa.string())])
-    kinds = [found.schema.field(name).type for name in ("tags", "at", "open")]
+    kinds = [stored.schema.field(name).type for name in ("tags", "at", "open")]
     assert kinds == [pa.list_(pa.int64()), place, pa.string()]
-    for row in found.to_pylist():
+    for row in stored.to_pylist():
         parsed = json.loads(row["answer"])
         assert (row["tags"], row["at"]) == (parsed["tags"], parsed["at"])
         assert json.loads(row["open"]) == parsed["open"]
@@ -612,9 +612,9 @@ def test_shards_of_an_earlier_version_have_lists_as_text(tiny_path: Tiny) -> Non
     for path in journals:
         change_record(path, without_types)
     merge_runs(journals, "merged.parquet")
-    found = pq.read_table("merged.parquet")
-    assert found.schema.field("tags").type == pa.string()
-    assert found["tags"].to_pylist() == ["[1, 1]"] * 6
+    merged = pq.read_table("merged.parquet")
+    assert merged.schema.field("tags").type == pa.string()
+    assert merged["tags"].to_pylist() == ["[1, 1]"] * 6
 
 
 _LIMITED = """

@@ -199,8 +199,8 @@ def test_the_chat_is_rendered_as_the_file_says(tmp_path: Path) -> None:
 def test_a_table_says_how_to_think(tmp_path: Path) -> None:
     text = "chat = true\n[thinking]\nbudget = 9\nmessage = 'So.'\n"
     spec = read_spec(written(tmp_path, text))
-    wanted = Thinking(budget=9, message="So.")
-    assert spec.row_task.options.thinking == wanted  # type: ignore[attr-defined]
+    thinking = Thinking(budget=9, message="So.")
+    assert spec.row_task.options.thinking == thinking  # type: ignore[attr-defined]
     more = with_changes(spec, {"thinking.budget": 7, "variables.enable_thinking": True})
     options = more.row_task.options  # type: ignore[attr-defined]
     assert options.thinking == Thinking(budget=7, message="So.")
@@ -254,14 +254,14 @@ def test_what_is_written_is_what_is_read(
 
 def test_the_hash_is_of_what_decides_the_answers(tmp_path: Path) -> None:
     spec = read_spec(written(tmp_path, WHOLE))
-    same: list[dict[str, Any]] = [
+    neutral: list[dict[str, Any]] = [
         {"input": "other.csv", "output": "-", "journal": ""},
         {"model.path": "elsewhere.gguf"},
         {"context.n_threads": 3},
         {"model.use_mmap": False},
         {"sampling.top_p": 1.0},  # the default
     ]
-    for changes in same:
+    for changes in neutral:
         assert with_changes(spec, changes).hash() == spec.hash(), changes
     other: list[dict[str, Any]] = [
         {"prompt": "Label that headline: {text}"},
@@ -415,10 +415,10 @@ def test_a_table_with_another_delimiter_is_recognized(delimiter: str) -> None:
     header = delimiter.join(["id", '"text"', "year"])
     with pytest.raises(
         ValueError, match=r"; is its delimiter .* \(--delimiter\)"
-    ) as told:
+    ) as caught:
         template.check([header])
-    assert repr(delimiter) in str(told.value)
+    assert repr(delimiter) in str(caught.value)
     for other in (["id", "year"], [header, "year"], [delimiter.join(["id", "texts"])]):
-        with pytest.raises(ValueError, match="no column 'text'") as told:
+        with pytest.raises(ValueError, match="no column 'text'") as caught:
             template.check(other)
-        assert "is its delimiter" not in str(told.value)
+        assert "is its delimiter" not in str(caught.value)

@@ -106,8 +106,8 @@ def test_a_broken_compressed_file_is_named(name: str, cli: Commands) -> None:
     with pytest.raises(lh.ArgumentError, match="is cut off or damaged") as caught:
         read_whole(name)
     assert (caught.value.file, caught.value.code) == (name, "damaged")
-    told = f"{name}: the compressed file ("
-    cli(f"run {name} -m no.gguf --show-prompt", status=2, told=told)
+    message = f"{name}: the compressed file ("
+    cli(f"run {name} -m no.gguf --show-prompt", status=2, err=message)
 
 
 def test_an_output_that_cannot_be_written_has_the_systems_reason(
@@ -135,8 +135,8 @@ def test_an_input_that_ends_too_early_is_not_an_abort(
 
     monkeypatch.setattr("llamaherd.tables.stored.open", ends, raising=False)
     Path("a.csv.gz").write_bytes(GZIP)
-    told = cli("run a.csv.gz --show-prompt", status=1).err
-    assert told == "llamaherd: an input ended too early\n"
+    error = cli("run a.csv.gz --show-prompt", status=1).err
+    assert error == "llamaherd: an input ended too early\n"
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows has no named pipes")
@@ -166,11 +166,11 @@ def test_blocks_of_a_stream_grow_and_lose_no_row() -> None:
     Path("a.csv").write_text(CSV)
     with open_input(RunSpec(input="a.csv")) as source:
         blocks = list(growing(source.table, 48))
-    places = [(each.start, len(each.rows)) for each in blocks]
+    places = [(block.start, len(block.rows)) for block in blocks]
     assert places == [(0, 32), (32, 32), (64, 32), (96, 4)]
     with open_input(RunSpec(input="a.csv")) as source:
         blocks = list(growing(source.table, 8192))
-    assert [len(each.rows) for each in blocks] == [32, 64, 4]
+    assert [len(block.rows) for block in blocks] == [32, 64, 4]
 
 
 def test_the_first_rows_of_a_run_and_the_whole_run(cli: Commands) -> None:
@@ -188,16 +188,16 @@ def test_the_prompt_of_the_first_row_is_shown(
 ) -> None:
     Path("a.csv").write_text(CSV)
     Path("b.yaml").write_text("question: Is it?\nlabels: [yes it is, no]\n")
-    shown = "a.csv --prompt 'About {text}:' --show-prompt"
-    chat = f"{shown} --chat -m {tiny_path('chat')}"
+    line = "a.csv --prompt 'About {text}:' --show-prompt"
+    chat = f"{line} --chat -m {tiny_path('chat')}"
     user = "<user>About t0:\n<assistant>\n"
-    assert cli(f"run {shown}").out == "About t0:\n"
+    assert cli(f"run {line}").out == "About t0:\n"
     assert cli(f"run {chat} --system Be").out == f"<system>Be\n{user}"
     assert cli(f"classify {chat} --labels a,b").out == user
-    annotated = cli("annotate a.csv --codebook b.yaml --show-prompt", shown="Is it?")
+    annotated = cli("annotate a.csv --codebook b.yaml --show-prompt", out="Is it?")
     assert "t0" in annotated.out
     assert cli("embed a.csv --show-prompt").out == "t0\n"
-    cli(f"run {shown} --chat", status=2)  # a template needs a model
+    cli(f"run {line} --chat", status=2)  # a template needs a model
     assert not list(Path().glob("*.journal"))
 
 
@@ -209,8 +209,8 @@ def described(folder: Path, model: Path, **keys: Any) -> RunSpec:
     keys = {"output": "out.csv", "sampling": {"max_tokens": 2}, **keys}
     keys["output"] = str(folder / keys["output"])
     context = {"deterministic": True, "n_threads": 1}
-    given = {"input": str(folder / "in.csv"), "context": context, **keys}
-    return RunSpec(model={"path": str(model)}, **given)
+    fields = {"input": str(folder / "in.csv"), "context": context, **keys}
+    return RunSpec(model={"path": str(model)}, **fields)
 
 
 @pytest.mark.parametrize("name", ["out.csv", "out.jsonl", "out.parquet"])
@@ -221,23 +221,23 @@ def test_what_llamaherd_did_not_write_is_not_lost(
     path = tmp_path / name
     path.touch()  # an empty file, as created by mktemp, may be replaced
     assert do_run(spec).n_failed == 0
-    own = path.read_bytes()
+    content = path.read_bytes()
     assert do_run(spec).n_failed == 0  # the same run again
-    assert path.read_bytes() == own
+    assert path.read_bytes() == content
     path.write_bytes(b"by hand")
     with pytest.raises(ValueError, match=rf"{name}' exists already.*--overwrite"):
         do_run(described(tmp_path, tmp_path / "no.gguf", output=name))
     assert path.read_bytes() == b"by hand"
     assert do_run(spec, overwrite=True).n_failed == 0
-    assert path.read_bytes() == own
+    assert path.read_bytes() == content
 
 
 def test_that_another_run_is_replaced_is_told(tmp_path: Path, tiny_path: Tiny) -> None:
     assert do_run(described(tmp_path, tiny_path("llama"))).n_failed == 0
     longer = described(tmp_path, tiny_path("llama"), sampling={"max_tokens": 3})
     journal = rf"its results in {tmp_path}/out.csv.journal are kept"
-    told = rf"output of a run with another description of the run: .*; {journal}"
-    with pytest.warns(UserWarning, match=told):
+    message = rf"output of a run with another description of the run: .*; {journal}"
+    with pytest.warns(UserWarning, match=message):
         do_run(longer)
     assert do_run(longer).n_failed == 0  # without a word
     meta = json.loads((tmp_path / "out.csv.meta.json").read_bytes())

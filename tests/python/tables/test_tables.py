@@ -38,7 +38,7 @@ def read(path: Path, size: int = 2, **options: Any) -> tuple[list[Row], Any]:
         return rows, source
 
 
-def made(folder: Path, content: bytes, name: str = "in.csv") -> Path:
+def written(folder: Path, content: bytes, name: str = "in.csv") -> Path:
     path = folder / name
     path.write_bytes(content)
     return path
@@ -56,7 +56,7 @@ def test_csv_with_all_that_belongs_to_it(tmp_path: Path) -> None:
         "2,\U0001f600 ümlaut,\r\n"
         "3,a\0b,+1"
     ).encode()
-    rows, source = read(made(tmp_path, content))
+    rows, source = read(written(tmp_path, content))
     assert list(source.table.columns) == ["id", "a text", "x"]
     assert values(rows) == [
         ("1", 'with "quotes", commas\r\nand lines', "=SUM(A1)"),
@@ -100,31 +100,31 @@ def test_a_damaged_file_is_refused_with_its_line(
     tmp_path: Path, name: str, content: bytes, message: str, line: int | None
 ) -> None:
     with pytest.raises(ArgumentError, match=message) as caught:
-        read(made(tmp_path, content, name))
+        read(written(tmp_path, content, name))
     error = caught.value
     assert (error.argument, error.file, error.line) == ("input", name, line)
 
 
 def test_an_encoding_is_that_of_the_option(tmp_path: Path) -> None:
-    rows, _ = read(made(tmp_path, b"text\ncaf\xe9\n"), encoding="cp1252")
+    rows, _ = read(written(tmp_path, b"text\ncaf\xe9\n"), encoding="cp1252")
     assert values(rows) == [("caf\u00e9",)]
     # A quote within a cell that is not quoted is an ordinary character.
-    rows, _ = read(made(tmp_path, b'id,text\n4,5" wide\n'))
+    rows, _ = read(written(tmp_path, b'id,text\n4,5" wide\n'))
     assert values(rows) == [("4", '5" wide')]
 
 
 @pytest.mark.long(reason="runs a table many times")
 def test_a_huge_cell_is_read_and_one_without_an_end_refused(tmp_path: Path) -> None:
-    rows, _ = read(made(tmp_path, b"text\n" + b"x" * 1_000_000 + b"\n"))
+    rows, _ = read(written(tmp_path, b"text\n" + b"x" * 1_000_000 + b"\n"))
     assert len(str(rows[0]["text"])) == 1_000_000
     with pytest.raises(ValueError, match=r"line 2: .* a quote is not closed"):
-        read(made(tmp_path, b'text\n"' + b"x" * (65 << 20)))
+        read(written(tmp_path, b'text\n"' + b"x" * (65 << 20)))
 
 
 def test_tsv_and_other_delimiters(tmp_path: Path) -> None:
-    rows, _ = read(made(tmp_path, b"a\tb,c\n1\t2,3\n", "in.tsv"))
+    rows, _ = read(written(tmp_path, b"a\tb,c\n1\t2,3\n", "in.tsv"))
     assert values(rows) == [("1", "2,3")]
-    rows, _ = read(made(tmp_path, b"a;b\n1;2\n"), delimiter=";")
+    rows, _ = read(written(tmp_path, b"a;b\n1;2\n"), delimiter=";")
     assert values(rows) == [("1", "2")]
 
 
@@ -135,12 +135,12 @@ def test_json_lines_have_types(tmp_path: Path) -> None:
         b"",
         b'{"text": "c", "n": null, "x": true}',
     ]
-    rows, source = read(made(tmp_path, b"\n".join(lines), "in.jsonl"))
+    rows, source = read(written(tmp_path, b"\n".join(lines), "in.jsonl"))
     kinds = {"text": STRING, "n": NUMBER, "x": JSON, "y": JSON}
     assert source.table.columns == kinds
     assert rows[1] == {"text": "b\u2028", "n": 2.5, "y": {"z": [1]}}
-    told = Template.parsed("{n} {x}").filled(rows[1])
-    assert told == ("", "the row has no 'x'")
+    prompt = Template.parsed("{n} {x}").filled(rows[1])
+    assert prompt == ("", "the row has no 'x'")
 
 
 def test_parquet_keeps_its_types(tmp_path: Path) -> None:
@@ -211,7 +211,7 @@ def test_the_second_column_of_a_name_has_its_place(tmp_path: Path) -> None:
 
 
 def test_an_input_that_changes_while_it_is_read(tmp_path: Path) -> None:
-    path = made(tmp_path, b"text\na\n")
+    path = written(tmp_path, b"text\na\n")
     with open_input(RunSpec(input=str(path))) as source:
         source.check_unchanged()
         path.write_bytes(b"text\na\nb\n")
@@ -234,8 +234,8 @@ def text_out(rows: list[list[str]], delimiter: str = ",") -> str:
 @given(st.lists(st.lists(st.text(), min_size=3, max_size=3), max_size=5))
 def test_csv_is_read_again_as_it_was(rows: list[list[str]]) -> None:
     text = text_out(rows)
-    found = list(csv.reader(io.StringIO(text, newline=""), strict=True))
-    assert found == [["a", "b", "c"], *rows]
+    reread = list(csv.reader(io.StringIO(text, newline=""), strict=True))
+    assert reread == [["a", "b", "c"], *rows]
     lines = text_out(rows, "").split("\n")[:-1]
     assert [list(json.loads(line).values()) for line in lines] == rows
 
@@ -255,7 +255,7 @@ def write(
 
 
 def test_each_format_holds_what_was_found(tmp_path: Path) -> None:
-    made(tmp_path, b'text\na\n"=b\r"\n')
+    written(tmp_path, b'text\na\n"=b\r"\n')
     vector = np.array([0.1, 1e-7], np.float32)
     kinds = {"n": INTEGER, "p": NUMBER, "j": JSON, "v": VECTOR, "error": STRING}
     new = [
@@ -289,7 +289,7 @@ def test_each_format_holds_what_was_found(tmp_path: Path) -> None:
 
 
 def test_an_output_is_whole_or_not_there(tmp_path: Path) -> None:
-    made(tmp_path, b"text\na\n")
+    written(tmp_path, b"text\na\n")
     for name in ("out.csv", "out.parquet"):
         (tmp_path / name).write_bytes(b"before")
         stale = tmp_path / f"{name}.999999999.part"

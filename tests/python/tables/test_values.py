@@ -58,7 +58,7 @@ def schema_of(*, referred: bool) -> str:
 
 
 def results(answers: list[dict[str, Any] | None], schema: str) -> lh.Results:
-    made = [
+    answered = [
         lh.Result(
             index=i,
             text=None if answer is None else json.dumps(answer),
@@ -73,7 +73,7 @@ def results(answers: list[dict[str, Any] | None], schema: str) -> lh.Results:
         )
         for i, answer in enumerate(answers)
     ]
-    return lh.Results(made, lh.Stats(), layout=SchemaLayout((schema,)))
+    return lh.Results(answered, lh.Stats(), layout=SchemaLayout((schema,)))
 
 
 def cells_of(
@@ -82,7 +82,7 @@ def cells_of(
     """Return the columns of answers, and reasons for values that do not fit."""
     problems: dict[int, str] = {}
     columns = [
-        cells(name, [(each or {}).get(name) for each in answers], column.hold, problems)
+        cells(name, [(row or {}).get(name) for row in answers], column.hold, problems)
         for name, column in columns_of(schema).items()
     ]
     return columns, problems
@@ -114,9 +114,9 @@ def test_a_value_is_the_same_in_every_table(tmp_path: Path, *, referred: bool) -
     block = Block(0, [{} for _ in answers], None)
     writer.write(block, cells_of(answers, schema)[0])
     writer.close()
-    found = results(answers, schema)
-    arrow = found.to_arrow().drop_columns("error")
-    frame = found.to_pandas().drop(columns="error")
+    parsed = results(answers, schema)
+    arrow = parsed.to_arrow().drop_columns("error")
+    frame = parsed.to_pandas().drop(columns="error")
     tables = {
         "jsonl": [json.loads(line) for line in files["jsonl"].splitlines()],
         "parquet": pq.read_table(path).to_pylist(),
@@ -160,19 +160,19 @@ def test_a_whole_number_without_room_is_a_reason_and_not_an_empty_cell(
     assert list(problems) == [0]
     problem = problems[0]
     assert problem.startswith("big: the whole number ")
-    found = results(answers, schema)
-    for table in (found.to_pandas().to_dict("list"), found.to_arrow().to_pydict()):
+    parsed = results(answers, schema)
+    for table in (parsed.to_pandas().to_dict("list"), parsed.to_arrow().to_pydict()):
         assert table["error"][0] == problem
         assert table["error"][1] != table["error"][0]
         assert table["big"][1] == 1
         assert table["s"] == ["red", "red"]
-    assert found.parsed[0]["big"] == number
+    assert parsed.parsed[0]["big"] == number
 
 
 def test_schemas_that_refer_to_each_other_are_read_in_bounded_time() -> None:
     names = [f"d{i}" for i in range(40)]
-    each = {"anyOf": [{"$ref": f"#/$defs/{name}"} for name in names]}
-    schema = {"properties": {"x": each}, "$defs": dict.fromkeys(names, each)}
+    union = {"anyOf": [{"$ref": f"#/$defs/{name}"} for name in names]}
+    schema = {"properties": {"x": union}, "$defs": dict.fromkeys(names, union)}
     assert columns_of(json.dumps(schema)) == {"x": JSON}
 
 

@@ -78,11 +78,11 @@ def test_the_command_codes_as_annotate_does(tiny_path: Tiny) -> None:
     exact = ["--deterministic", "--n-threads", "1", "--calibrate", "contextual"]
     assert main([*run, *exact, "--prefix", "c_", "-o", "out.csv"]) == 0
     expected = called(model, BOOK, calibrate="contextual")
-    found = rows_of("out.csv")
-    assert list(found) == ["id", "text", *(f"c_{role}" for role in expected)]
-    assert found["c_label"] == expected["label"]
+    columns = rows_of("out.csv")
+    assert list(columns) == ["id", "text", *(f"c_{role}" for role in expected)]
+    assert columns["c_label"] == expected["label"]
     for role in ("prob", "entropy", "p_art"):
-        assert list(map(float, found[f"c_{role}"])) == expected[role]
+        assert list(map(float, columns[f"c_{role}"])) == expected[role]
     # The run file that --save writes has the same results, also from another folder.
     assert (
         main([*run, *exact, "--prefix", "c_", "-o", "out.csv", "--save", "r.toml"]) == 0
@@ -126,14 +126,14 @@ def test_an_interrupted_run_goes_on(
     tiny_path: Tiny, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     spec = spec_of(tiny_path("llama"))
-    ask = execution._Run._ask_model
-    asked: list[int] = []
+    ask_model = execution._Run._ask_model
+    counts: list[int] = []
 
     def stopping(self: Any, prompts: Any, places: Any, *more: Any) -> Any:
-        if len(asked) == 2:
+        if len(counts) == 2:
             raise KeyboardInterrupt
-        asked.append(len(prompts))
-        return ask(self, prompts, places, *more)
+        counts.append(len(prompts))
+        return ask_model(self, prompts, places, *more)
 
     with monkeypatch.context() as patch:
         patch.setattr(execution._Run, "_ask_model", stopping)
@@ -167,8 +167,8 @@ def test_batch_calibration_reads_all_rows(
     do_run(spec, block=7)
     with pytest.warns(UserWarning, match="gave 8 of 24 texts .* 'art' another label"):
         expected = called(tiny_path("llama"), BOOK, calibrate="batch")
-    found = rows_of("out.csv")
-    assert list(map(float, found["prob"])) == expected["prob"]
+    columns = rows_of("out.csv")
+    assert list(map(float, columns["prob"])) == expected["prob"]
     with pytest.raises(ValueError, match=r'calibrate is "batch", .* without shards'):
         do_run(spec, shard=(1, 2))
     run = ["annotate", "in.csv", "--codebook", "topics.yaml", "-m", "m.gguf"]
@@ -226,9 +226,9 @@ def test_a_missing_text_has_no_label_and_no_error(tiny_path: Tiny) -> None:
     Path("in.jsonl").write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
     spec = spec_of(tiny_path("llama"), output="out.jsonl")
     do_run(replace(spec, input="in.jsonl"))
-    found = [json.loads(line) for line in Path("out.jsonl").read_text().splitlines()]
-    assert [row["label"] is None for row in found] == [False, True, True]
-    assert [row["error"] for row in found] == [None, None, "the text is empty"]
+    out_rows = [json.loads(line) for line in Path("out.jsonl").read_text().splitlines()]
+    assert [row["label"] is None for row in out_rows] == [False, True, True]
+    assert [row["error"] for row in out_rows] == [None, None, "the text is empty"]
 
 
 # The model thinks unless thinking is turned off.
@@ -308,24 +308,24 @@ def test_all_doors_have_the_same_thoughts(name: str, path: Path) -> None:
         assert list(expected) == ["text", *(THOUGHTS if has_thoughts else ()), "error"]
     if name == "asked":
         assert all(n > 0 for n in expected["n_thinking_tokens"])
-        assert all(isinstance(each, bool) for each in expected["thinking_complete"])
+        assert all(isinstance(flag, bool) for flag in expected["thinking_complete"])
     if name == "schema":  # a field of the schema has the same name as a column
         assert list(expected)[:2] == ["kind", "thinking"]
         assert list(expected)[2] == ".thinking"
 
     run = command(path, name)
     assert main(run) == 0
-    found = pq.read_table("out.parquet").to_pydict()
-    texts = found.pop("text"), found.pop("answer"), found.pop("finish_reason")
+    columns = pq.read_table("out.parquet").to_pydict()
+    texts = columns.pop("text"), columns.pop("answer"), columns.pop("finish_reason")
     assert texts[0] == QUESTIONS
     if "schema" in name:
         for role, values in expected.items():
             clash = has_thoughts and role == "thinking"
-            own = "answer.thinking" if clash else role.lstrip(".")
-            assert found.pop(own) == values, role
-        assert found == {}
+            name_of_role = "answer.thinking" if clash else role.lstrip(".")
+            assert columns.pop(name_of_role) == values, role
+        assert columns == {}
     else:
-        assert {"text": texts[1], **found} == expected
+        assert {"text": texts[1], **columns} == expected
 
     assert main([*run, "--save", "run.toml"]) == 0
     for i in (1, 2):
@@ -340,9 +340,9 @@ def test_all_doors_have_the_same_thoughts(name: str, path: Path) -> None:
     )
     table = pa.table({"id": list(range(len(QUESTIONS))), "prompt": QUESTIONS})
     batch = actor(table).to_pydict()
-    own = {n[2:]: v for n, v in batch.items() if n.startswith("x_")}
-    own.pop("finish_reason", None)
-    assert own == expected
+    fields = {n[2:]: v for n, v in batch.items() if n.startswith("x_")}
+    fields.pop("finish_reason", None)
+    assert fields == expected
 
 
 def test_a_journal_has_the_thoughts(
@@ -389,42 +389,42 @@ def test_a_column_of_the_input_with_the_name_is_refused(
 
 
 def test_the_server_answers_as_the_library(path: Path) -> None:
-    ask = {"prompt": QUESTIONS[0], "chat": True, **TASKS["asked"]}
+    body = {"prompt": QUESTIONS[0], "chat": True, **TASKS["asked"]}
     with lh.Model(path) as model, lh.Context(model, **CONTEXT) as context:
         out = lh.generate_parallel(context, [QUESTIONS[0]], chat=True, **TASKS["asked"])
         with served(context) as client:
-            status, got = client.post("/generate", ask)
-            assert status == 200, got
-            assert (got["text"], got["thinking"]) == (out[0].text, out[0].thinking)
-            assert got["thinking_complete"] is out[0].thinking_complete
-            events = client.events("/generate", {**ask, "stream": True})
+            status, answer = client.post("/generate", body)
+            assert status == 200, answer
+            assert (answer["text"], answer["thinking"]) == (out[0].text, out[0].thinking)
+            assert answer["thinking_complete"] is out[0].thinking_complete
+            events = client.events("/generate", {**body, "stream": True})
             thought = "".join(event.get("thinking", "") for event in events)
             assert thought == out[0].thinking
             chat = {"messages": [{"role": "user", "content": "a"}], "max_tokens": 3}
-            status, got = client.post("/v1/chat/completions", {**chat, "thinking": 3})
-            message = got["choices"][0]["message"]
+            status, answer = client.post("/v1/chat/completions", {**chat, "thinking": 3})
+            message = answer["choices"][0]["message"]
             assert message["reasoning_content"] == message["reasoning"]
-            details = got["usage"]["completion_tokens_details"]
+            details = answer["usage"]["completion_tokens_details"]
             assert details["reasoning_tokens"] >= 3
             off = {**chat, "reasoning_effort": "none"}
-            status, got = client.post("/v1/chat/completions", off)
-            assert "reasoning" not in got["choices"][0]["message"]
-            assert "completion_tokens_details" not in got["usage"]
+            status, answer = client.post("/v1/chat/completions", off)
+            assert "reasoning" not in answer["choices"][0]["message"]
+            assert "completion_tokens_details" not in answer["usage"]
             # With the template's default, answer and thought fit.
-            status, got = client.post(
+            status, answer = client.post(
                 "/v1/chat/completions", {**chat, "max_tokens": None}
             )
-            assert status == 200, got
+            assert status == 200, answer
 
 
 def test_a_last_message_of_the_assistant_is_continued(path: Path) -> None:
-    asked = [
+    messages = [
         {"role": "user", "content": "a"},
         {"role": "assistant", "content": "It is"},
     ]
     with lh.Model(path) as model, lh.Context(model, **CONTEXT) as context:
         off = {"enable_thinking": False}
-        prompt = lh.apply_chat_template(model, asked[:1], variables=off) + "It is"
+        prompt = lh.apply_chat_template(model, messages[:1], variables=off) + "It is"
         settings = {"max_tokens": 4, "temperature": 1.0, "seed": 3}
         out = lh.generate_parallel(
             context, [prompt], parse_special=True, params=lh.SamplingParams(
@@ -432,12 +432,12 @@ def test_a_last_message_of_the_assistant_is_continued(path: Path) -> None:
             )
         )  # fmt: skip
         with served(context) as client:
-            body = {"messages": asked, "thinking": False, **settings}
+            body = {"messages": messages, "thinking": False, **settings}
             more = {"continue_final_message": True, "add_generation_prompt": False}
-            status, got = client.post("/v1/chat/completions", {**body, **more})
-            assert status == 200, got
-            assert got["usage"]["prompt_tokens"] == out[0].n_prompt_tokens
-            assert len(got["choices"][0]["message"]["content"]) > 0
+            status, answer = client.post("/v1/chat/completions", {**body, **more})
+            assert status == 200, answer
+            assert answer["usage"]["prompt_tokens"] == out[0].n_prompt_tokens
+            assert len(answer["choices"][0]["message"]["content"]) > 0
             wrong = {"continue_final_message": False}
-            status, got = client.post("/v1/chat/completions", {**body, **wrong})
-            assert (status, got["error"]["param"]) == (400, "continue_final_message")
+            status, answer = client.post("/v1/chat/completions", {**body, **wrong})
+            assert (status, answer["error"]["param"]) == (400, "continue_final_message")

@@ -47,7 +47,7 @@ def scripted_stage(
     )
 
 
-def ask(script: Script, *stages: ThoughtStage) -> list[Result]:
+def run_stages(script: Script, *stages: ThoughtStage) -> list[Result]:
     """Return the results of one call with a prompt for each stage."""
     tokens = array("i", [1, *script.tokens("?")])
     requests = [Request(tokens=tokens, max_tokens=8, thought=stage) for stage in stages]
@@ -75,7 +75,7 @@ def test_a_marker_in_plain_text_may_begin_and_end_inside_tokens(
     script = scripted_model.write(
         tmp_path / "m.gguf", *entries, links=links, is_plain=True
     )
-    [result] = ask(script, scripted_stage(script, end=script.tokens(*"</think>")))
+    [result] = run_stages(script, scripted_stage(script, end=script.tokens(*"</think>")))
     assert result.error is None
     assert (result.thinking, result.thinking_complete) == ("Hm", True)
     assert result.text == "yes"
@@ -87,7 +87,7 @@ def test_a_budget_that_ends_inside_a_character_lasts_to_its_end(tmp_path: Path) 
     script = scripted_model.write(
         tmp_path / "m.gguf", "Hm", *euro, "and", "</think>", "yes", links=links
     )
-    results = ask(script, *(scripted_stage(script, n) for n in (1, 2, 3, 4, 5)))
+    results = run_stages(script, *(scripted_stage(script, n) for n in (1, 2, 3, 4, 5)))
     assert [(r.thinking, r.n_thinking_tokens) for r in results] == [
         ("Hm", 1),
         ("Hm€", 4),
@@ -103,7 +103,7 @@ def test_a_character_that_never_ends_is_cut_off(tmp_path: Path) -> None:
     script = scripted_model.write(
         tmp_path / "m.gguf", b"\xf0", b"\x9f", "</think>", "yes", links=links
     )
-    [result] = ask(script, scripted_stage(script, 2))
+    [result] = run_stages(script, scripted_stage(script, 2))
     assert result.n_thinking_tokens == 5
     assert (result.text, result.thinking_complete) == ("yes", False)
 
@@ -193,18 +193,18 @@ def test_thoughts_of_any_budget_are_as_alone(tiny_path: Callable[[str], Path]) -
             thought = stage(
                 model, draw.randrange(25), sampling=sampling, seed=draw.randrange(2**32)
             )
-            asked = Request(
+            request = Request(
                 tokens=array("i", lh.tokenize(model, words)),
                 max_tokens=1 + i % 7,
                 sampling=sampling,
                 seed=i,
                 thought=thought if i % 3 else None,
             )
-            requests.append(asked)
+            requests.append(request)
         with lh.Context(model, deterministic=True, n_seq_max=8) as context:
             together = run(context, requests)
         with lh.Context(model, deterministic=True, n_seq_max=1) as context:
-            alone = [run(context, [asked])[0] for asked in requests]
+            alone = [run(context, [request])[0] for request in requests]
     for a, b in zip(together, alone, strict=True):
         assert (a.text, a.thinking, a.n_thinking_tokens) == (
             b.text,
@@ -371,11 +371,11 @@ def desk(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Desk]:
 def test_a_behaviour_is_right_through_a_door(
     behaviour: Behaviour, door: Door, desk: Desk
 ) -> None:
-    expected = behaviour.told
+    expected = behaviour.results
     if door.is_held and behaviour.scored is not None:
         expected = behaviour.scored
-    told = door.abilities[behaviour.does](desk, behaviour)
-    assert tuple(told) == expected
+    results = door.abilities[behaviour.does](desk, behaviour)
+    assert tuple(results) == expected
 
 
 @pytest.mark.parametrize("texts", [["refused #0"], [], ["A #0", "refused #0"]])

@@ -233,7 +233,7 @@ def test_only_the_guilty_fail(
     out_of_vocabulary = [*lh.tokenize(smollm2, "Hello there"), 99_999_999]
     bad_grammar = lh.SamplingParams(grammar="root ::= (", max_tokens=24)
     good = lh.SamplingParams(max_tokens=24)
-    asked = [
+    mixed = [
         prompts[0],
         out_of_vocabulary,
         prompts[1],
@@ -246,7 +246,7 @@ def test_only_the_guilty_fail(
         prompts[5],
     ]
     params = [good] * 7 + [bad_grammar] + [good] * 2
-    out = lh.generate_parallel(context, asked, params=params)
+    out = lh.generate_parallel(context, mixed, params=params)
     failed = {
         1: "the prompt has the token 99999999, but the model's token ids are 0 to 49151",
         3: "the prompt is empty",
@@ -260,7 +260,7 @@ def test_only_the_guilty_fail(
             with pytest.raises(ValueError, match=failed[i]):
                 raise ValueError(result.error)
         else:
-            assert result.text == alone(asked[i])
+            assert result.text == alone(mixed[i])
     assert out.stats.n_failed == 5
     again = lh.generate_parallel(context, prompts[:3], max_tokens=24)
     assert again.texts == [alone(prompt) for prompt in prompts[:3]]
@@ -311,15 +311,15 @@ def test_too_small_a_cache_runs_fewer_at_once_and_changes_no_text(
 
 @pytest.mark.long(reason="long answers or batches of a real model")
 def test_too_small_a_pool_pauses_clients_and_loses_nothing(smollm2: lh.Model) -> None:
-    asked = {"max_tokens": 50, "ignore_eos": True}
+    options = {"max_tokens": 50, "ignore_eos": True}
     with lh.Context(smollm2, n_ctx=256, n_seq_max=8, kv_layout="unified") as context:
-        out = lh.generate_parallel(context, COUNTS, **asked)
+        out = lh.generate_parallel(context, COUNTS, **options)
         assert context.plan.n_ctx == 256
-        again = lh.generate_parallel(context, COUNTS[:1], **asked)
+        again = lh.generate_parallel(context, COUNTS[:1], **options)
     assert out.errors == [None] * len(COUNTS)
     assert out.stats.n_pauses > 0
     with lh.Context(smollm2, n_seq_max=1) as context:
-        alone = lh.generate_parallel(context, COUNTS, **asked)
+        alone = lh.generate_parallel(context, COUNTS, **options)
     assert out.texts == alone.texts
     assert again.texts == alone.texts[:1]
 
@@ -336,8 +336,8 @@ def test_one_prompt_may_use_the_whole_cache(smollm2: lh.Model, kv_layout: str) -
         too_long = lh.generate_parallel(context, [[100] * 481], max_tokens=32)
     with lh.Context(smollm2, **options) as context:  # whose cache is small at first
         at_first = lh.generate_parallel(context, [*short, [100] * 481], max_tokens=32)
-    for found in (too_long, at_first):
-        assert "513, more than the 512 that one prompt may have" in found.errors[-1]
+    for results in (too_long, at_first):
+        assert "513, more than the 512 that one prompt may have" in results.errors[-1]
 
 
 # 8: nothing accumulates
@@ -413,10 +413,10 @@ def test_texts_that_repeat_themselves_are_guessed(smollm2: lh.Model) -> None:
     assert both.stats.n_draft_tokens > 0
     assert both.stats.n_batches < 60
     assert [result.n_generated_tokens for result in both] == [60, 60]
-    assert [each.stats.n_draft_tokens for each in alone] == [0, 0]
+    assert [single.stats.n_draft_tokens for single in alone] == [0, 0]
     with lh.Context(smollm2, deterministic=True) as context:
-        same = lh.generate_parallel(context, rows, params=params)
-    assert same.stats.n_draft_tokens == 0
+        repeated = lh.generate_parallel(context, rows, params=params)
+    assert repeated.stats.n_draft_tokens == 0
 
 
 def test_statistics_add_up(context: lh.Context, prompts: list[str]) -> None:

@@ -60,8 +60,8 @@ def test_logprobs_do_not_depend_on_when_the_cache_grows(
             with lh.Context(model, deterministic=True) as context:
                 jobs = []
                 for first, last in ((0, 4), (4, 16), (16, 40)):
-                    own = prompts[first:last]
-                    jobs.append(lh.start_parallel(context, own, **settings))
+                    part = prompts[first:last]
+                    jobs.append(lh.start_parallel(context, part, **settings))
                     while not jobs[-1].progress.n_generated_tokens:
                         time.sleep(0.001)
                 results = [result for job in jobs for result in job.results()]

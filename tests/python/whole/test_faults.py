@@ -50,10 +50,10 @@ def test_whatever_fails_each_prompt_has_one_result(library: Path, tmp_path: Path
     faults.run(library, program, tmp_path, N_CASES, out, timeout_s=850)
     tallies = json.loads(out.read_text(encoding="utf-8"))
     page = report.PAGE.read_text(encoding="utf-8")
-    made = report.marked.replaced(
+    new_page = report.marked.replaced(
         page, report.MARK.format("faults"), report.table(tallies)
     )
-    assert made == page, "docs/reliability.md is out of date: run `make reliability`"
+    assert new_page == page, "docs/reliability.md is out of date: run `make reliability`"
 
 
 @pytest.mark.parametrize("which", ["cases", "crowds", "scored"])

@@ -70,12 +70,12 @@ def furthest(
     path: Path, out: lh.Results, prompts: Sequence[Sequence[int]]
 ) -> list[float]:
     """Return the largest difference of each answer from the processor's numbers."""
-    found = []
+    differences = []
     with StepByStep(path, on_processor=True) as steps:
         for result, tokens in zip(out, prompts, strict=True):
             [expected] = steps.token_logprobs(tokens, [result.tokens], together=True)
-            found.append(float(np.abs(expected - result.logprobs).max()))
-    return found
+            differences.append(float(np.abs(expected - result.logprobs).max()))
+    return differences
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
@@ -128,7 +128,7 @@ def test_scores(tiny_path: TinyPath) -> None:
     path = tiny_path("llama")
     labels = [" yes", " no", " answer: no"]
     with lh.Model(path, n_gpu_layers=-1) as model, lh.Context(model) as context:
-        found = lh.score_parallel(context, PROMPTS, [labels] * len(PROMPTS))
+        scores = lh.score_parallel(context, PROMPTS, [labels] * len(PROMPTS))
         tokens = [lh.tokenize(model, prompt) for prompt in PROMPTS]
         wholes = [[lh.tokenize(model, p + label) for label in labels] for p in PROMPTS]
     with StepByStep(path, on_processor=True) as steps:
@@ -136,7 +136,7 @@ def test_scores(tiny_path: TinyPath) -> None:
             behind = [whole[len(prompt) :] for whole in wholes[i]]
             assert all(whole[: len(prompt)] == prompt for whole in wholes[i])
             for mine, theirs in zip(
-                found.token_logprobs[i],
+                scores.token_logprobs[i],
                 steps.token_logprobs(prompt, behind, together=True),
                 strict=True,
             ):
@@ -243,10 +243,10 @@ def test_a_real_model_scores_as_on_the_processor(
         for text in ("The weather was great.", "I lost my keys again.", "no")
     ]
     with lh.Context(on_gpu) as context:
-        found = lh.score_parallel(context, prompts, [labels] * 3)
+        scores = lh.score_parallel(context, prompts, [labels] * 3)
     with lh.Model(smollm2_path, n_gpu_layers=0) as model, lh.Context(model) as context:
         expected = lh.score_parallel(context, prompts, [labels] * 3)
-    for mine, theirs in zip(found.token_logprobs, expected.token_logprobs, strict=True):
+    for mine, theirs in zip(scores.token_logprobs, expected.token_logprobs, strict=True):
         for a, b in zip(mine, theirs, strict=True):
             assert np.abs(a - b).max() < ROUNDING_Q4_0
 

@@ -210,7 +210,7 @@ def test_seeds_at_the_edges_are_reproducible(context: lh.Context, seed: int) -> 
 
 
 @pytest.mark.parametrize(
-    ("temperature", "shown"),
+    ("temperature", "text"),
     [
         (math.nan, "nan"),
         (math.inf, "inf"),
@@ -220,9 +220,9 @@ def test_seeds_at_the_edges_are_reproducible(context: lh.Context, seed: int) -> 
     ],
 )
 def test_temperatures_that_are_none_are_named(
-    context: lh.Context, temperature: float, shown: str
+    context: lh.Context, temperature: float, text: str
 ) -> None:
-    message = rf"temperature must be between -1e\+06 and 1e\+06, not {shown}"
+    message = rf"temperature must be between -1e\+06 and 1e\+06, not {text}"
     with pytest.raises(ValueError, match=message):
         lh.generate(context, "a", temperature=temperature)
 

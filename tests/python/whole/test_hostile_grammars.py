@@ -271,7 +271,7 @@ def test_a_damaged_model_of_ollama_is_no_model(
     manifest.parent.mkdir(parents=True)
     manifest.write_text(DEEP)
     monkeypatch.setenv("OLLAMA_MODELS", str(tmp_path))
-    assert not [each for each in list_ollama_models() if each.name.startswith("x:")]
+    assert not [model for model in list_ollama_models() if model.name.startswith("x:")]
 
 
 def test_an_answer_to_tools_is_then_text() -> None:

@@ -37,12 +37,12 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Iterator[lh.Model]:
 
 
 def post(path: str, **fields: Any) -> Ask:
-    def ask(context: lh.Context, text: str) -> None:
+    def send(context: lh.Context, text: str) -> None:
         body = {"prompts": [text]} if "labels" in fields else {"prompt": text}
         with served(context) as client:
             assert client.post(path, {**body, **fields})[0] == 200
 
-    return ask
+    return send
 
 
 TEXT_CALLS: dict[str, Ask] = {
@@ -73,7 +73,7 @@ pytestmark = pytest.mark.filterwarnings(
 )
 
 
-def n_computed(context: lh.Context, ask: Ask, text: str) -> int:
+def n_computed(context: lh.Context, call: Ask, text: str) -> int:
     """Return the number of prompt tokens that a call computes."""
 
     def n_prefill() -> int:
@@ -81,7 +81,7 @@ def n_computed(context: lh.Context, ask: Ask, text: str) -> int:
         return 0 if runner is None else runner.engine.counts().n_prefill
 
     before = n_prefill()
-    ask(context, text)
+    call(context, text)
     return n_prefill() - before
 
 
@@ -92,8 +92,8 @@ def test_each_function_continues_prompts_of_another_and_of_itself(
     if name in CHAT_CALLS:  # their prompts begin with another text than plain prompts
         rules, asks = "", [(CHAT_CALLS[name], CHAT_CALLS[name])]
     else:
-        ask, other = TEXT_CALLS[name], TEXT_CALLS["generate"]
-        rules, asks = RULES, [(other, ask), (ask, other)]
+        call, other = TEXT_CALLS[name], TEXT_CALLS["generate"]
+        rules, asks = RULES, [(other, call), (call, other)]
     for first, then in asks:
         with lh.Context(model, n_threads=1) as context:
             assert n_computed(context, first, rules + ENDS[0]) > len(RULES) / 2
@@ -109,7 +109,7 @@ MIXED: dict[str, Ask] = {
 }
 
 
-def told(context: lh.Context, text: str) -> list[object]:
+def numbers(context: lh.Context, text: str) -> list[object]:
     """Return every number of the answers to a text, without statistics."""
     answer = lh.generate(context, text, logprobs=2, **SHORT)
     sampled = lh.generate_parallel(context, [text], seed=5, logprobs=0, **SAMPLED)
@@ -120,15 +120,15 @@ def told(context: lh.Context, text: str) -> list[object]:
         [(s.tokens, s.logprobs, s.seed) for s in sampled.samples[0]],
         labels.probs.tolist(),
         labels.coverage,
-        [each.tolist() for each in scores.token_logprobs[0]],
+        [row.tolist() for row in scores.token_logprobs[0]],
     ]
 
 
 def after_other_calls(context: lh.Context, draw: random.Random, n: int) -> None:
     for _ in range(n):
-        ask = draw.choice(list(MIXED.values()))
+        call = draw.choice(list(MIXED.values()))
         n_rules = draw.randrange(len(RULES))
-        ask(context, RULES[:n_rules] + draw.choice(ENDS) * draw.randrange(1, 4))
+        call(context, RULES[:n_rules] + draw.choice(ENDS) * draw.randrange(1, 4))
 
 
 @pytest.mark.parametrize("n_ctx", ["auto", 1536])
@@ -139,12 +139,12 @@ def test_deterministic_answers_are_equal_after_any_calls(
     expected = []
     for text in texts:
         with lh.Context(model, n_threads=1, deterministic=True) as context:
-            expected.append(told(context, text))
+            expected.append(numbers(context, text))
     draw = random.Random(7)
     with lh.Context(model, n_ctx, n_threads=1, deterministic=True) as context:
         for i in [0, 1, 2, 1, 0, 2]:
             after_other_calls(context, draw, 6)
-            assert told(context, texts[i]) == expected[i]
+            assert numbers(context, texts[i]) == expected[i]
 
 
 def check_conversation(model: lh.Model) -> None:
@@ -177,8 +177,8 @@ def test_deterministic_conversations_of_a_real_model(smollm2: lh.Model) -> None:
 def test_without_kept_prefixes_all_tokens_are_computed_again(model: lh.Model) -> None:
     with lh.Context(model, n_threads=1, keep_prefixes=False) as context:
         assert context.options["keep_prefixes"] is False
-        for ask in ("generate", "few", "classify", "generate"):
-            n = n_computed(context, TEXT_CALLS[ask], RULES + ENDS[0])
+        for kind in ("generate", "few", "classify", "generate"):
+            n = n_computed(context, TEXT_CALLS[kind], RULES + ENDS[0])
             assert n > len(RULES) / 2
         assert context.load.n_prefixes == 0
 
@@ -254,7 +254,7 @@ def test_the_last_call_has_as_many_cells_as_the_first(model: lh.Model) -> None:
 def test_a_cancelled_prompt_leaves_only_whole_beginnings(model: lh.Model) -> None:
     text = RULES + ENDS[0]
     with lh.Context(model, n_threads=1, deterministic=True, n_batch=64) as context:
-        expected = told(context, text)
+        expected = numbers(context, text)
     with lh.Context(model, n_threads=1, deterministic=True, n_batch=64) as context:
         for i in range(6):
             handles = [
@@ -263,7 +263,7 @@ def test_a_cancelled_prompt_leaves_only_whole_beginnings(model: lh.Model) -> Non
             ]
             handles[i % 5].cancel()
             del handles[: i % 3]
-            assert told(context, text) == expected
+            assert numbers(context, text) == expected
 
 
 def test_short_and_long_prompts_in_turns_have_one_cache(model: lh.Model) -> None:

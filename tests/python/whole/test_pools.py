@@ -47,8 +47,8 @@ def assert_near(result: Result, expected: Result) -> None:
     penalties; the log-probabilities are those before penalties.
     """
     assert result.error is None
-    for i, (token, same) in enumerate(zip(result.tokens, expected.tokens, strict=True)):
-        if token != same:
+    for i, (token, right) in enumerate(zip(result.tokens, expected.tokens, strict=True)):
+        if token != right:
             best, others = (
                 sorted(one.top_logprobs[i].values()) for one in (result, expected)
             )
@@ -88,8 +88,8 @@ def test_answers_stay_the_same_while_the_layout_changes(model: lh.Model) -> None
                 assert_near(result, right)
             layouts.append(context.plan.kv_layout)
     # After a pool, the next one needs 64 prompts.
-    pool, own = "unified", "per_sequence"
-    assert layouts == [pool, pool, own, own, pool]
+    pool, single = "unified", "per_sequence"
+    assert layouts == [pool, pool, single, single, pool]
 
 
 @pytest.mark.parametrize("kind", ["mamba", "jamba"])
@@ -184,7 +184,7 @@ def when_running(monkeypatch: pytest.MonkeyPatch) -> list[Callable[[], object]]:
 
 def run_beside(
     context: lh.Context,
-    asked: list[dict[str, object]],
+    settings: list[dict[str, object]],
     when_running: list[Callable[[], object]],
 ) -> list[Handle]:
     """Run long answers together with prompts with a codebook, which then use a pool."""
@@ -192,7 +192,7 @@ def run_beside(
     with context.loop._lock:
         handles = [
             context.submit(other(i), **{"max_tokens": LONG, **options})
-            for i, options in enumerate(asked)
+            for i, options in enumerate(settings)
         ]
     for handle in handles:
         handle.result(120)
@@ -212,10 +212,10 @@ def test_answers_of_every_kind_continue_in_another_layout(
     with lh.Context(model, n_threads=1, kv_layout="per_sequence") as context:
         expected = run_beside(context, KINDS, when_running)
     with lh.Context(model, n_threads=1) as context:
-        found = run_beside(context, KINDS, when_running)
+        handles = run_beside(context, KINDS, when_running)
         assert context.plan.kv_layout == "unified"
     n_pauses = 0
-    for handle, right, options in zip(found, expected, KINDS, strict=True):
+    for handle, right, options in zip(handles, expected, KINDS, strict=True):
         result = handle.result()
         n_pauses += result.stats.n_pauses
         if "logprobs" in options:
@@ -243,11 +243,11 @@ def first_logprobs(model: lh.Model, **options: object) -> list[float]:
 
 
 def test_an_adapter_stays_in_a_pool(adapted: lh.Model, plain: lh.Model) -> None:
-    found = first_logprobs(adapted)
-    assert found == pytest.approx(
+    logprobs = first_logprobs(adapted)
+    assert logprobs == pytest.approx(
         first_logprobs(adapted, kv_layout="per_sequence"), abs=NEAR
     )
-    assert found != pytest.approx(
+    assert logprobs != pytest.approx(
         first_logprobs(plain, kv_layout="per_sequence"), abs=NEAR
     )
 
@@ -270,27 +270,27 @@ def test_scores_continue_when_their_call_leaves_a_pool(
         )
         single = context.submit(other(1), max_tokens=LONG)
         assert single.result(120).error is None
-        found = jobs[0].results()
+        scores = jobs[0].results()
         assert context.plan.kv_layout == "per_sequence"
-    assert found.logprobs == pytest.approx(expected.logprobs, abs=NEAR)
+    assert scores.logprobs == pytest.approx(expected.logprobs, abs=NEAR)
 
 
 def test_thoughts_continue_in_another_layout(
     tmp_path: Path, when_running: list[Callable[[], object]]
 ) -> None:
     """The model of a script computes the same in all layouts."""
-    said = ("<think>", "Hm", "h", "m", "!", "</think>", "yes", "y", "?")
+    entries = ("<think>", "Hm", "h", "m", "!", "</think>", "yes", "y", "?")
     loops = {"!": "Hm"}  # until the budget is spent
-    script = scripted_model.write(tmp_path / "m.gguf", *said, links=loops)
+    script = scripted_model.write(tmp_path / "m.gguf", *entries, links=loops)
     end = script.tokens("</think>")
     closing = (*script.tokens("."), *end)
     stage = ThoughtStage(budget=300, is_open=True, end=end, closing=closing)
     codebook = script.tokens("?", "h") * 100
 
-    def asked(i: int, tokens: tuple[int, ...], *, thinks: bool) -> Request:
-        own = script.tokens(*str(1000 + i))
+    def request(i: int, tokens: tuple[int, ...], *, thinks: bool) -> Request:
+        number = script.tokens(*str(1000 + i))
         return Request(
-            tokens=array("i", [1, *tokens, *own]),
+            tokens=array("i", [1, *tokens, *number]),
             max_tokens=6,
             thought=stage if thinks else None,
         )
@@ -302,22 +302,22 @@ def test_thoughts_continue_in_another_layout(
                 loop = context.loop
 
                 def submit_others(loop: Loop = context.loop) -> list[Handle]:
-                    others = [asked(i, codebook, thinks=False) for i in range(60)]
+                    others = [request(i, codebook, thinks=False) for i in range(60)]
                     return [Handle(loop, other, None) for other in others]
 
                 when_running.append(submit_others)
                 with loop._lock:
                     thoughts = [
-                        Handle(loop, asked(i, (), thinks=True), None, stream=i > 2)
+                        Handle(loop, request(i, (), thinks=True), None, stream=i > 2)
                         for i in range(5)
                     ]
-                results.append([each.result(120) for each in thoughts])
-                pieces = ["".join(each.pieces()) for each in thoughts]
+                results.append([handle.result(120) for handle in thoughts])
+                pieces = ["".join(handle.pieces()) for handle in thoughts]
                 layouts.append(context.plan.kv_layout)
     assert layouts == ["per_sequence", "unified"]
-    assert sum(each.stats.n_pauses for each in results[1]) > 0
-    for found, right, shown in zip(results[1], results[0], pieces, strict=True):
-        assert found.error is None
-        assert (found.text, found.thinking) == (right.text, right.thinking)
-        assert len(found.thinking) > 50
-        assert shown == found.thinking + found.text
+    assert sum(result.stats.n_pauses for result in results[1]) > 0
+    for result, right, text in zip(results[1], results[0], pieces, strict=True):
+        assert result.error is None
+        assert (result.text, result.thinking) == (right.text, right.thinking)
+        assert len(result.thinking) > 50
+        assert text == result.thinking + result.text

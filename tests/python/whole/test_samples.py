@@ -76,9 +76,9 @@ def test_samples_of_any_kind_of_model_are_what_equal_prompts_get(
                     samples = lh.generate_parallel(
                         context, ["some text", "others"], n=3, **SETTINGS
                     ).samples
-                    out.append([[s.tokens for s in each] for each in samples])
+                    out.append([[s.tokens for s in of_prompt] for of_prompt in samples])
             assert out[0] == out[1], kind
-            assert len({tuple(t) for each in out[0] for t in each}) == 6
+            assert len({tuple(t) for of_prompt in out[0] for t in of_prompt}) == 6
 
 
 def test_samples_are_stored_and_found_whatever_n_is(
@@ -96,7 +96,7 @@ def test_samples_are_stored_and_found_whatever_n_is(
 
 def test_a_prompt_that_fails_fails_with_all_its_samples(context: lh.Context) -> None:
     out = lh.generate_parallel(context, ["", "Hello"], n=3, **SETTINGS)
-    assert [[s.finish_reason for s in each] for each in out.samples] == [
+    assert [[s.finish_reason for s in of_prompt] for of_prompt in out.samples] == [
         ["error"] * 3,
         ["length"] * 3,
     ]

@@ -66,16 +66,16 @@ def expected(path: Path, model: lh.Model, *, together: bool) -> list[list[np.nda
             wholes = [lh.tokenize(model, prompt + label) for label in LABELS]
             assert all(whole[: len(tokens)] == tokens for whole in wholes)
             behind = [whole[len(tokens) :] for whole in wholes]
-            assert {1, 6} <= {len(each) for each in behind}
+            assert {1, 6} <= {len(tail) for tail in behind}
             out.append(steps.token_logprobs(tokens, behind, together=together))
     return out
 
 
 def test_scores_are_those_of_a_plain_loop(smollm2: lh.Model, smollm2_path: Path) -> None:
     with lh.Context(smollm2, flash_attn=True) as context:
-        found = lh.score_parallel(context, PROMPTS, [LABELS] * len(PROMPTS))
+        scores = lh.score_parallel(context, PROMPTS, [LABELS] * len(PROMPTS))
     steps = expected(smollm2_path, smollm2, together=False)
-    assert furthest(found.token_logprobs, steps) < 1e-4
+    assert furthest(scores.token_logprobs, steps) < 1e-4
 
 
 @pytest.mark.long(reason="many calls of a real model")
@@ -93,23 +93,23 @@ def test_labels_end_as_those_of_a_plain_loop(
         StepByStep(smollm2_path) as steps,
     ):
         for prompts, labels in ((PROMPTS, LABELS), (numbers, longer)):
-            found = lh.classify_parallel(context, prompts, labels, space=False)
-            for prompt, row in zip(prompts, found.logprobs, strict=True):
+            labelled = lh.classify_parallel(context, prompts, labels, space=False)
+            for prompt, row in zip(prompts, labelled.logprobs, strict=True):
                 tokens = lh.tokenize(smollm2, prompt)
                 wholes = [lh.tokenize(smollm2, prompt + label) for label in labels]
                 assert all(whole[: len(tokens)] == tokens for whole in wholes)
                 behind = [whole[len(tokens) :] for whole in wholes]
                 expected = steps.label_logprobs(tokens, behind)
                 assert np.abs(row - expected).max() < 1e-4
-    assert (np.exp(found.logprobs[1:, 0]) < 0.02).all()
+    assert (np.exp(labelled.logprobs[1:, 0]) < 0.02).all()
 
 
 @pytest.mark.long(reason="many calls of a real model")
 def test_scores_are_those_of_a_plain_loop_with_gemma(gemma3_q8_path: Path) -> None:
     with lh.Model(gemma3_q8_path) as model, lh.Context(model, flash_attn=True) as context:
-        found = lh.score_parallel(context, PROMPTS, [LABELS] * len(PROMPTS))
+        scores = lh.score_parallel(context, PROMPTS, [LABELS] * len(PROMPTS))
         steps = expected(gemma3_q8_path, model, together=False)
-        assert furthest(found.token_logprobs, steps) < 1e-4
+        assert furthest(scores.token_logprobs, steps) < 1e-4
 
 
 @pytest.mark.long(
@@ -121,14 +121,14 @@ def test_scores_are_those_of_a_loop_of_the_same_shapes_with_gemma(
     # K-quants round one row differently than several rows, so even a plain loop is
     # inconsistent. A kept beginning would change the rows that are computed together.
     with lh.Context(gemma3, flash_attn=True, n_seq_max=1, keep_prefixes=False) as context:
-        found = [
+        scores = [
             [
                 lh.score_parallel(context, [prompt], label).token_logprobs[0][0]
                 for label in LABELS
             ]
             for prompt in PROMPTS
         ]
-    assert furthest(found, expected(gemma3_path, gemma3, together=True)) < 1e-4
+    assert furthest(scores, expected(gemma3_path, gemma3, together=True)) < 1e-4
 
 
 @pytest.mark.long(reason="many calls of a real model")
@@ -165,8 +165,8 @@ def test_scores_depend_on_nothing_else(name: str, request: pytest.FixtureRequest
     texts[-2].append(texts[-1][-1])
     with lh.Context(model, n_seq_max=1, deterministic=True) as context:
         alone = [
-            lh.score_parallel(context, [prompt], [own]).logprob[0]
-            for prompt, own in zip(prompts, texts, strict=True)
+            lh.score_parallel(context, [prompt], [labels]).logprob[0]
+            for prompt, labels in zip(prompts, texts, strict=True)
         ]
     for n_seq_max, n_batch in ((3, 64), (9, 512)):
         order = draw.sample(range(len(prompts)), len(prompts))
@@ -176,23 +176,23 @@ def test_scores_depend_on_nothing_else(name: str, request: pytest.FixtureRequest
             beside = [
                 context.submit(words[i], max_tokens=40, ignore_eos=True) for i in range(4)
             ]
-            found = lh.score_parallel(
+            together = lh.score_parallel(
                 context, [prompts[i] for i in order], [texts[i] for i in order]
             )
             for handle in beside:
                 handle.cancel()
-        assert found.logprob == [alone[i] for i in order]
+        assert together.logprob == [alone[i] for i in order]
 
 
 def test_scores_and_answers_run_beside_each_other(smollm2: lh.Model) -> None:
     with lh.Context(smollm2, n_seq_max=4) as context:
         handles = [context.submit(text, max_tokens=30) for text in TEXTS]
-        found = lh.classify_parallel(context, PROMPTS, LABELS)
+        labelled = lh.classify_parallel(context, PROMPTS, LABELS)
         answers = [handle.result().text for handle in handles]
-        assert found.errors == [None] * len(PROMPTS)
+        assert labelled.errors == [None] * len(PROMPTS)
         alone = lh.classify_parallel(context, PROMPTS, LABELS)
-        assert found.labels == alone.labels
-        assert found.logprobs == pytest.approx(alone.logprobs, abs=0.05)
+        assert labelled.labels == alone.labels
+        assert labelled.logprobs == pytest.approx(alone.logprobs, abs=0.05)
         assert None not in answers
 
 
@@ -209,11 +209,11 @@ def test_prompts_longer_than_the_window_keep_what_paths_need(
     ):
         assert len(lh.tokenize(model, prompts[0])) > 512  # the window
         for prompt in prompts:  # alone: what they share would be a piece by itself
-            found, whole = (
-                lh.score_parallel(each, [prompt], [labels]).token_logprobs
-                for each in (context, full)
+            windowed, whole = (
+                lh.score_parallel(host, [prompt], [labels]).token_logprobs
+                for host in (context, full)
             )
-            assert furthest(found, whole) < 1e-4
+            assert furthest(windowed, whole) < 1e-4
 
 
 @pytest.mark.parametrize("kind", ["mamba", "mamba2", "jamba"])
@@ -222,9 +222,9 @@ def test_recurrent_models_score_too(kind: str, request: pytest.FixtureRequest) -
     with lh.Model(path) as model, lh.Context(model) as context:
         prompts = [[5, 6, 7, 8], [9, 10, 11]]
         texts = ["ab", "ac", "bcd", "b"]
-        found = lh.score_parallel(context, prompts, [texts] * 2)
-        assert found.errors == [None, None]
+        scores = lh.score_parallel(context, prompts, [texts] * 2)
+        assert scores.errors == [None, None]
         for i, prompt in enumerate(prompts):
             for j, text in enumerate(texts):
                 [alone] = lh.score_parallel(context, [prompt], text).logprob
-                assert found.logprob[i][j] == pytest.approx(alone[0], abs=1e-3)
+                assert scores.logprob[i][j] == pytest.approx(alone[0], abs=1e-3)

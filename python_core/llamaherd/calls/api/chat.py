@@ -248,24 +248,24 @@ class Chat(Conversation, ClosedByWith):
             with interrupts.let_through():
                 self._settle()
                 version = self._version
-                asked = self._prepare_question(text, settings)
-            reply = self._start_question(asked, version)
+                question = self._prepare_question(text, settings)
+            reply = self._start_question(question, version)
             if reply is not None:
                 return reply
 
-    def _start_question(self, asked: Question, version: int) -> Reply | None:
+    def _start_question(self, question: Question, version: int) -> Reply | None:
         """Submit a question; return None if another thread submitted one first."""
         with self._lock:
             if self._reply is not None or self._version != version:
                 return None
             handle = Handle(
                 self.context.loop,
-                asked.request,
+                question.request,
                 self.context,
                 stream=True,
-                n_again=asked.n_again,
+                n_again=question.n_again,
             )
-            reply = self._reply = Reply(handle, partial(self._record, handle, asked))
+            reply = self._reply = Reply(handle, partial(self._record, handle, question))
         handle.add_done_callback(lambda _: reply.record())
         return reply
 
@@ -280,8 +280,8 @@ class Chat(Conversation, ClosedByWith):
             text, n_replaced = last_question(turns)
             turns, n_tries = turns[:-n_replaced], self._n_tries + 1
         options = options_of(self.system, {**self._settings, **settings})
-        asked = make_question(self.context, turns, text, options)
-        return asked.again(n_replaced, n_tries) if n_replaced else asked
+        question = make_question(self.context, turns, text, options)
+        return question.again(n_replaced, n_tries) if n_replaced else question
 
     def _many(
         self, texts: object, settings: Mapping[str, Any]

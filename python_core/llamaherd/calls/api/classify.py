@@ -158,12 +158,12 @@ def prepare_classify(
         host_call, context, prompts=prompts, options=options, journal=journal
     )
     if isinstance(context, Elsewhere):
-        asked = context.labelling(texts, known, options)
-        call = Call(asked.requests, seed=0, on_error=options.on_error)
+        task = context.labelling(texts, known, options)
+        call = Call(task.requests, seed=0, on_error=options.on_error)
         first = next((text for text in texts if isinstance(text, str)), None)
         seen = None if options.chat else first  # the template is on the server
         cause = partial(coverage_cause, seen, chat=False, has_template=True)
-        return on_host(call, convert=lambda results: _told(asked.convert(results), cause))
+        return on_host(call, convert=lambda results: _told(task.convert(results), cause))
     model = context.model
     rendered = rendered_prompts(model, texts, options, is_constrained=True)
     n_beside = int(normalize == "pmi" and bool(rendered))

@@ -125,16 +125,16 @@ def make_batch(
         text if isinstance(text, Refused) else checks.text(Argument("texts", (i,)), text)
         for i, text in enumerate(prompts_or_refusals(texts, "texts", ""))
     ]
-    asked = [text for text in given_texts if not isinstance(text, Refused)]
+    questions = [text for text in given_texts if not isinstance(text, Refused)]
     arguments = {**settings, "chat": True, "system": system}
     arguments.pop("priority", None)  # all prompts of a call share this prefix
     is_free = not any(arguments.get(name) for name in CONSTRAINTS)
-    if asked and is_free and arguments.get("max_tokens") is None:
+    if questions and is_free and arguments.get("max_tokens") is None:
         chat_settings = {
             k: v for k, v in settings.items() if k in ChatSettings.__annotations__
         }
         longest = make_question(
-            host, turns, max(asked, key=len), options_of(system, chat_settings)
+            host, turns, max(questions, key=len), options_of(system, chat_settings)
         )
         arguments["max_tokens"] = longest.request.max_tokens
     prompts = [
@@ -202,9 +202,9 @@ def _full(
         advice = "forget() drops its oldest question with the answer"
     elif not n_forget:
         advice = f"ask a shorter question, or set a lower {name_of('max_tokens')}"
-    told = f"has {n_tokens} tokens" if n_tokens else "is too long"
+    problem = f"has {n_tokens} tokens" if n_tokens else "is too long"
     reason = Failure(
-        f"the conversation {told}: too few tokens remain for an answer. Conversation "
+        f"the conversation {problem}: too few tokens remain for an answer. Conversation "
         f"and answer together may have {capacity} tokens: {advice}",
         "too_long",
     )
@@ -310,7 +310,7 @@ class Conversation:
     def __str__(self) -> str:
         return transcript(self.messages)
 
-    def _record(self, handle: Handle, asked: Question) -> None:
+    def _record(self, handle: Handle, latest: Question) -> None:
         """Add the answer to a question to the memory, if not yet added."""
         with self._lock:
             if self._reply is None or self._reply.handle is not handle:
@@ -321,9 +321,9 @@ class Conversation:
                 result = handle.result(0)
             except Exception:  # noqa: BLE001 - raised where the answer is read
                 return
-            before = self._turns[: len(self._turns) - asked.n_replaced]
-            self._turns = [*before, question(asked.text), answer(result, asked.prefix)]
-            self._n_tries, self._last = asked.n_tries, result
+            before = self._turns[: len(self._turns) - latest.n_replaced]
+            self._turns = [*before, question(latest.text), answer(result, latest.prefix)]
+            self._n_tries, self._last = latest.n_tries, result
 
     def _settle(self) -> None:
         """Wait for the answer in progress, if any."""

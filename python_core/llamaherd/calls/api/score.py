@@ -182,7 +182,7 @@ def _elements(name: Name, value: object, what: str) -> list[object]:
     is_mapping = isinstance(value, (bytes, bytearray, Mapping))
     if problem or is_mapping or not isinstance(value, Iterable):
         raise ArgumentTypeError(
-            f"must be {what}, not {problem or checks.shown(value)}", argument=name
+            f"must be {what}, not {problem or checks.brief(value)}", argument=name
         )
     return list(value)
 

@@ -202,7 +202,7 @@ def _matrix(probs: Any) -> Floats:  # anything that numpy converts
         values = np.asarray(probs, dtype=np.float64)
     except (TypeError, ValueError):
         raise ArgumentTypeError(
-            f"must be a matrix of numbers, not {checks.shown(probs)}", argument="probs"
+            f"must be a matrix of numbers, not {checks.brief(probs)}", argument="probs"
         ) from None
     if values.ndim != 2:
         raise ArgumentError(

@@ -7,11 +7,12 @@ from __future__ import annotations
 
 # At run time, for typing.get_type_hints.
 from collections.abc import Collection, Mapping, Sequence  # noqa: TC003
-from typing import TYPE_CHECKING, Any, Literal, TypedDict
+from typing import TYPE_CHECKING, TypedDict
 
 if TYPE_CHECKING:
     import datetime as dt
     import os
+    from typing import Any, Literal
 
     from llamaherd.calls.asks.annotate_options import (
         Calibrate,

@@ -47,7 +47,7 @@ def checked_labels(labels: object) -> Labels:
     if what or is_text or not isinstance(labels, Collection):
         raise ArgumentTypeError(
             f"must be {words().many} of texts, or a mapping from texts that the model "
-            f"reads to names, not {what or checks.shown(labels)}",
+            f"reads to names, not {what or checks.brief(labels)}",
             argument="labels",
         )
     pairs = (
@@ -71,7 +71,9 @@ def checked_labels(labels: object) -> Labels:
             )
         if text in names:
             raise ArgumentError(
-                f"is given twice: {checks.shown(text)}", argument=where, code="duplicate"
+                f"is given twice: {checks.brief(text)}",
+                argument=where,
+                code="duplicate",
             )
         names[text] = checks.text(where.at(Field("name")), name)
     places = {name: j for j, name in enumerate(dict.fromkeys(names.values()))}

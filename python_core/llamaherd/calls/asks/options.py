@@ -40,13 +40,13 @@ def checked_variables(name: Name, value: object) -> dict[str, object]:
     """Check variables of a chat template: a mapping from names to values."""
     if not isinstance(value, Mapping):
         raise ArgumentTypeError(
-            f"must be a mapping of names to values, not {checks.shown(value)}",
+            f"must be a mapping of names to values, not {checks.brief(value)}",
             argument=name,
         )
     for key in value:
         if not isinstance(key, str):
             raise ArgumentTypeError(
-                f"must have texts as names, not {checks.shown(key)}", argument=name
+                f"must have texts as names, not {checks.brief(key)}", argument=name
             )
     variables: dict[str, object] = checks.tree(name, dict(value))
     return variables
@@ -58,7 +58,7 @@ def check_no_chat(options: Options) -> None:
         value = getattr(options, name)
         if value not in (None, False):  # thinking needs a chat template
             # The class of a thought's settings is not how every caller gave them.
-            what = "" if isinstance(value, Thinking) else f" for {checks.shown(value)}"
+            what = "" if isinstance(value, Thinking) else f" for {checks.brief(value)}"
             raise ArgumentError(
                 f"needs {setting('chat', True)}; without it there is no chat "
                 f"template{what}",

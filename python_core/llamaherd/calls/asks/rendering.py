@@ -212,11 +212,11 @@ def plan_thinking(
     variables: Mapping[str, object] | None = None,
 ) -> ThinkingPlan | None:
     """Plan the thoughts of a call; None if no thought is opened or closed."""
-    given = dict(variables or {})
-    thinking_format = format_of(chat_renderer(model, template=template, variables=given))
+    values = dict(variables or {})
+    thinking_format = format_of(chat_renderer(model, template=template, variables=values))
     if isinstance(thinking, Thinking):
         thinking_format = _requested_format(thinking_format, thinking)
-        switched = {**(thinking_format.on or {}), **given}
+        switched = {**(thinking_format.on or {}), **values}
         return ThinkingPlan(model, thinking_format, thinking, switched)
     if thinking_format is None:
         return None
@@ -224,7 +224,7 @@ def plan_thinking(
     if thinking is None and not constrained:
         if not is_default or not thinking_format.end:
             return None
-        return ThinkingPlan(model, thinking_format, Thinking(), given, is_asked=False)
+        return ThinkingPlan(model, thinking_format, Thinking(), values, is_asked=False)
     if not thinking_format.end:
         raise ArgumentError(
             "cannot be turned off: the prompt ends in "
@@ -233,7 +233,7 @@ def plan_thinking(
             argument="thinking",
         )
     notice = _notice() if thinking is None and is_default else ""
-    switched = {**(thinking_format.off or {}), **given}
+    switched = {**(thinking_format.off or {}), **values}
     return ThinkingPlan(
         model, thinking_format, None, switched, is_asked=False, notice=notice
     )
@@ -334,8 +334,8 @@ def quotable_text(prompt: Any, i: int) -> str:  # it is checked later
         return prompt
     messages = prompt if isinstance(prompt, Sequence) else ()
     if not messages or isinstance(messages[0], Mapping):
-        said = [turn for turn in messages if turn.get("role") == "user"]
-        return _text_of(said[-1].get("content")) if said else ""  # which fails alone
+        turns = [turn for turn in messages if turn.get("role") == "user"]
+        return _text_of(turns[-1].get("content")) if turns else ""  # which fails alone
     raise ArgumentError(
         f"has no text to quote from: give its text in {name_of('quote_from')}",
         argument="prompts",

@@ -66,19 +66,19 @@ def make_requests(
     Returns:
         One request per sample, ordered by prompt, and the base of their seeds.
     """
-    asked = asked_of(prompts, options)
-    held = [setting.is_constrained for setting in asked.settings]
-    rendered = rendered_prompts(model, asked.prompts, options, is_constrained=held)
+    arguments = asked_of(prompts, options)
+    held = [setting.is_constrained for setting in arguments.settings]
+    rendered = rendered_prompts(model, arguments.prompts, options, is_constrained=held)
     at = range(len(rendered)) if places is None else places
-    _check_common(model, asked.different, is_strict=options.strict)
-    _prepare_each(model, asked.different)
-    asked.warn_idle(options)
+    _check_common(model, arguments.different, is_strict=options.strict)
+    _prepare_each(model, arguments.different)
+    arguments.warn_idle(options)
     maker = _RequestMaker(model, options, n_ctx)
     requests = []
-    for i, (one, setting) in enumerate(zip(rendered, asked.settings, strict=True)):
-        request = maker.request(at[i], one, setting, asked.seed(i, at[i]))
+    for i, (one, setting) in enumerate(zip(rendered, arguments.settings, strict=True)):
+        request = maker.request(at[i], one, setting, arguments.seed(i, at[i]))
         requests += samples_of(request, options.n)
-    return requests, asked.base
+    return requests, arguments.base
 
 
 class _RequestMaker:

@@ -356,7 +356,7 @@ def vote(results: Results, key: Key = _stripped_text) -> list[Vote]:
         )
     if not callable(key):
         raise ArgumentTypeError(
-            f"must be a function of a result, not {checks.shown(key)}", argument="key"
+            f"must be a function of a result, not {checks.brief(key)}", argument="key"
         )
     return [
         count_votes([key(sample) if sample.is_finished else None for sample in samples])

@@ -192,8 +192,8 @@ class Setting:
     @cached_property
     def constraint(self) -> SamplingParams:
         """The constraint alone; equal constraints are equal."""
-        given = vars(self.sampling)
-        return SamplingParams(**{k: given[k] for k in PER_PROMPT if k in given})
+        values = vars(self.sampling)
+        return SamplingParams(**{k: values[k] for k in PER_PROMPT if k in values})
 
     @cached_property
     def of_thought(self) -> SamplingParams:

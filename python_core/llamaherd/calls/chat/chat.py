@@ -71,13 +71,13 @@ def template_date(date: object) -> dt.datetime:
             day = dt.date.fromisoformat(day)
         except ValueError as error:
             raise ArgumentError(
-                f'must be like "2026-01-31", not {checks.shown(day)}', argument="date"
+                f'must be like "2026-01-31", not {checks.brief(day)}', argument="date"
             ) from error
     if day is None:
         day = _today()
     if not isinstance(day, dt.date):
         raise ArgumentTypeError(
-            f"must be a date or text, not {checks.shown(day)}", argument="date"
+            f"must be a date or text, not {checks.brief(day)}", argument="date"
         )
     return dt.datetime(day.year, day.month, day.day)  # noqa: DTZ001 - a day, no moment
 

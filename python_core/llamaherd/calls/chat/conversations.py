@@ -79,7 +79,7 @@ def single(prompt: object) -> list[object]:
     prompt = plain(prompt)
     if is_missing(prompt):
         raise ArgumentTypeError(
-            f"must be text or a sequence of token ids, not {checks.shown(prompt)}",
+            f"must be text or a sequence of token ids, not {checks.brief(prompt)}",
             argument="prompt",
         )
     return [prompt]

@@ -21,7 +21,7 @@ def checked_messages(name: Name, messages: object) -> list[dict[str, object]]:
     """Check messages; each content becomes a text, thoughts fill `THOUGHT_FIELDS`."""
     if isinstance(messages, (str, Mapping)) or not isinstance(messages, Sequence):
         raise ArgumentTypeError(
-            f"must be a list of messages, not {checks.shown(messages)}", argument=name
+            f"must be a list of messages, not {checks.brief(messages)}", argument=name
         )
     if not messages:
         raise ArgumentError("must not be empty", argument=name, code="empty")
@@ -119,7 +119,7 @@ def _check_message(name: Name, value: object) -> dict[str, Any]:
     check_wanted()
     if not isinstance(value, Mapping):
         raise ArgumentTypeError(
-            f"must be a mapping, not {checks.shown(value)}", argument=name
+            f"must be a mapping, not {checks.brief(value)}", argument=name
         )
     where = argument_of(name)
     # A message that calls tools may have no text.
@@ -129,7 +129,7 @@ def _check_message(name: Name, value: object) -> dict[str, Any]:
     for key in ("role", "content"):
         if key not in checked:
             raise ArgumentError(
-                f"has no {checks.quoted(key)}: {checks.shown(value)}",
+                f"has no {checks.quoted(key)}: {checks.brief(value)}",
                 argument=name,
                 code="missing",
             )
@@ -168,12 +168,12 @@ def _text_of(name: Name, content: object) -> str:
         place = argument_of(name).at(i)
         if not isinstance(part, Mapping):
             raise ArgumentTypeError(
-                f"must be a mapping, not {checks.shown(part)}", argument=place
+                f"must be a mapping, not {checks.brief(part)}", argument=place
             )
         if part.get("type") != "text":
             raise ArgumentError(
                 f"must be a part with the type {checks.quoted('text')}, not "
-                f"{checks.shown(part.get('type'))}",
+                f"{checks.brief(part.get('type'))}",
                 argument=place,
             )
         texts.append(checks.text(place.at("text"), part.get("text")))

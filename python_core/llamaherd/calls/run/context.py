@@ -111,14 +111,14 @@ class ContextSettings:
 
 
 def checked_settings(
-    arguments: Mapping[str, Any], told: Mapping[str, Any]
+    arguments: Mapping[str, Any], defaults: Mapping[str, Any]
 ) -> ContextSettings:
-    """Check the arguments of `Context`; `told` replaces None and "auto"."""
+    """Check the arguments of `Context`; `defaults` replaces None and "auto"."""
     chosen = dict(arguments)
     for name in ("n_ctx", "kv_layout", "flash_attn"):
         if isinstance(chosen[name], str) and chosen[name] == "auto":
-            chosen[name] = told.get(name, "auto")
-    ropes = {name: told[name] for name in loading.ROPE_NAMES if name in told}
+            chosen[name] = defaults.get(name, "auto")
+    ropes = {name: defaults[name] for name in loading.ROPE_NAMES if name in defaults}
     ropes |= loading.checked_rope({name: chosen[name] for name in loading.ROPE_NAMES})
     layout = checks.choice("kv_layout", chosen["kv_layout"], _LAYOUTS)
     deterministic = chosen["deterministic"]
@@ -133,9 +133,9 @@ def checked_settings(
     ubatch = _integer_or("n_ubatch", chosen["n_ubatch"], 1, batch, min(batch, 512))
     threads = _threads("n_threads", chosen["n_threads"], hardware.n_cores())
     type_names = tuple(kv_cells.TYPES)
-    keys = told.get("type_k", "f16") if chosen["type_k"] is None else chosen["type_k"]
+    keys = defaults.get("type_k", "f16") if chosen["type_k"] is None else chosen["type_k"]
     keys = checks.choice("type_k", keys, type_names)
-    usual = told.get("type_v", "bf16" if deterministic else "f16")
+    usual = defaults.get("type_v", "bf16" if deterministic else "f16")
     values = checks.choice("type_v", chosen["type_v"] or usual, type_names)
     attention = checks.choice("flash_attn", chosen["flash_attn"], tuple(FLASH_ATTN))
     swa_full = chosen["swa_full"]
@@ -198,7 +198,7 @@ def _auto_or_integer(name: str, value: object, high: int) -> int | None:
         if value == "auto":
             return None
         raise ArgumentError(
-            f"must be an integer or {words().literal('auto')}, not {checks.shown(value)}",
+            f"must be an integer or {words().literal('auto')}, not {checks.brief(value)}",
             argument=name,
             code="unknown_choice",
         )

@@ -135,9 +135,9 @@ def _number(kind: Kind, value: Any) -> Any:  # of JSON
     except OverflowError:
         if kind == "number":  # a whole number larger than any float
             return math.inf if value > 0 else -math.inf
-        raise ValueError(_TOO_LARGE.format(checks.shown(value))) from None
+        raise ValueError(_TOO_LARGE.format(checks.brief(value))) from None
     if number not in INT64:
-        raise ValueError(_TOO_LARGE.format(checks.shown(value)))
+        raise ValueError(_TOO_LARGE.format(checks.brief(value)))
     return number
 
 

@@ -58,7 +58,7 @@ class QuoteRule:
         if not isinstance(value, dict):
             raise ArgumentTypeError(
                 "must be true, or an object with unit, least and most, not "
-                f"{checks.shown(value)}",
+                f"{checks.brief(value)}",
                 argument=name,
             )
         for key in value:

@@ -87,7 +87,7 @@ def checked_evidence(name: Name, value: object) -> bool | dict[str, Any]:
     if not isinstance(rule, Mapping):
         raise ArgumentTypeError(
             f"must be {words().truth}, or a quote such as {words().quote}, not "
-            f"{checks.shown(value)}",
+            f"{checks.brief(value)}",
             argument=name,
         )
     return asdict(QuoteRule.of(dict(rule), name))

@@ -65,7 +65,7 @@ def _of_file(path: Path) -> str:
             reason = f"it is {not_utf8(error)}"
         raise ArgumentError(
             f"is neither JSON nor a file that can be read: "
-            f"{checks.shown(str(path))} ({reason})",
+            f"{checks.brief(str(path))} ({reason})",
             argument="schema",
         ) from None
     return checked_schema(f"schema (the file {path})", text)

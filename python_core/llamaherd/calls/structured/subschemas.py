@@ -131,19 +131,19 @@ class Reader(Generic[_T]):
     It is `unknown` after `n_left` schemas, and for parts that are nested too deep.
 
     Args:
-        own: Function of a schema's own keywords, given `read` for schemas in them.
+        keywords: Function of a schema's own keywords, given `read` for schemas in them.
     """
 
     def __init__(
         self,
-        own: Callable[[Subschema, Callable[[Subschema], _T]], _T],
+        keywords: Callable[[Subschema, Callable[[Subschema], _T]], _T],
         both: Callable[[_T, _T], _T],
         either: Callable[[Iterator[_T]], _T],
         *,
         unknown: _T,
         n_left: int,
     ) -> None:
-        self._own, self._both, self._either = own, both, either
+        self._own, self._both, self._either = keywords, both, either
         self._unknown, self._n_left = unknown, n_left
 
     def read(self, node: Subschema, depth: int = 0) -> _T:
@@ -156,15 +156,15 @@ class Reader(Generic[_T]):
         self._n_left -= 1
         if not isinstance(schema, dict) or self._n_left < 0 or depth > _DEEPEST_READ:
             return self._unknown
-        said = self._own(node, inner)
+        facts = self._own(node, inner)
         for part in list_at(schema, "allOf"):
-            said = self._both(said, inner(node.at(part)))
+            facts = self._both(facts, inner(node.at(part)))
         for key in ("anyOf", "oneOf"):
             if choices := list_at(schema, key):
-                said = self._both(said, self._either(map(inner, map(node.at, choices))))
+                facts = self._both(facts, self._either(map(inner, map(node.at, choices))))
         if isinstance(schema.get("$ref"), str):
-            said = self._both(said, inner(node.referred()))
-        return said
+            facts = self._both(facts, inner(node.referred()))
+        return facts
 
 
 def list_at(schema: dict[str, Any], key: str) -> list[Any]:

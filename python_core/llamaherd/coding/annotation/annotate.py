@@ -149,7 +149,7 @@ def prepare_coding(
     versions = options.get("versions") or {}
     if not isinstance(versions, Mapping):
         raise ArgumentTypeError(
-            f"must map names to versions, not {checks.shown(versions)}",
+            f"must map names to versions, not {checks.brief(versions)}",
             argument="versions",
         )
     idle = () if is_piece else idle_settings(codebook, options)

@@ -131,7 +131,7 @@ class _Several(AnswerType):
         several = [value] if isinstance(value, str) else value
         if not isinstance(several, (list, tuple, set, frozenset)):
             raise ArgumentTypeError(
-                f"must be a list of labels, not {checks.shown(value)}", argument=name
+                f"must be a list of labels, not {checks.brief(value)}", argument=name
             )
         names = tuple(type_fields["labels"])
         chosen = [_known_label(name, label, names) for label in several]
@@ -154,7 +154,7 @@ class _Fields(AnswerType):
         root = json.loads(text)
         if not isinstance(root, dict) or "properties" not in root:
             raise ArgumentError(
-                f"must describe an object with properties, not be {checks.shown(text)}",
+                f"must describe an object with properties, not be {checks.brief(text)}",
                 argument="schema",
             )
         try:
@@ -203,14 +203,14 @@ class _Spans(AnswerType):
         passages = value.get(SPANS) if isinstance(value, Mapping) else value
         if not isinstance(passages, (list, tuple)):
             raise ArgumentTypeError(
-                f"must be a list of passages, not {checks.shown(value)}", argument=name
+                f"must be a list of passages, not {checks.brief(value)}", argument=name
             )
         where, labels = argument_of(name), tuple(type_fields["labels"])
         checked = []
         for i, passage in enumerate(passages):
             if not isinstance(passage, Mapping) or set(passage) != {"quote", "label"}:
                 raise ArgumentTypeError(
-                    f"must have quote and label, not be {checks.shown(passage)}",
+                    f"must have quote and label, not be {checks.brief(passage)}",
                     argument=where.at(i),
                 )
             quote = checks.not_blank(where.at(i, Field("quote")), passage["quote"])
@@ -223,7 +223,7 @@ class _Spans(AnswerType):
         for i, passage in enumerate(label[SPANS]):
             if passage["quote"] not in text:
                 raise ArgumentError(
-                    f"is not in the text: {checks.shown(passage['quote'])}",
+                    f"is not in the text: {checks.brief(passage['quote'])}",
                     argument=name.at(i, Field("quote")),
                     code="not_found",
                 )
@@ -296,7 +296,7 @@ def _pairs(labels: object, kind: str, least: int) -> list[tuple[Any, Any]]:
     if isinstance(labels, (str, bytes)) or not isinstance(labels, (Mapping, Sequence)):
         raise ArgumentTypeError(
             "must be a list of labels, or a mapping from labels to definitions, not "
-            f"{checks.shown(labels)}",
+            f"{checks.brief(labels)}",
             argument="labels",
         )
     pairs = (
@@ -320,7 +320,7 @@ def _known_label(name: Name, value: object, names: Sequence[str]) -> str:
     if label not in names:
         allowed = ", ".join(map(checks.quoted, names[:20]))
         raise ArgumentError(
-            f"must be one of the labels {allowed}, not {checks.shown(value)}"
+            f"must be one of the labels {allowed}, not {checks.brief(value)}"
             f"{checks.meant(value, names)}",
             argument=name,
             code="unknown_choice",

@@ -125,7 +125,7 @@ class Codebook:
             keep(name, None if value is None else checks.not_blank(name, value))
         if self.words is not None and not isinstance(self.words, Mapping):
             raise ArgumentTypeError(
-                f"must map names to texts, not be {checks.shown(self.words)}",
+                f"must map names to texts, not be {checks.brief(self.words)}",
                 argument="words",
             )
         words_of(self.language, self.words, self.kind.words)
@@ -233,7 +233,7 @@ class Codebook:
         examples = self.examples
         if isinstance(examples, (str, Mapping)) or not isinstance(examples, Sequence):
             raise ArgumentTypeError(
-                f"must be a list, not {checks.shown(examples)}", argument="examples"
+                f"must be a list, not {checks.brief(examples)}", argument="examples"
             )
         checked = tuple(
             self._example(Argument("examples", (i,)), example)
@@ -261,7 +261,7 @@ class Codebook:
         elif not isinstance(example, Example):
             raise ArgumentTypeError(
                 "must have the fields text, label and perhaps reason, not "
-                f"{checks.shown(example)}",
+                f"{checks.brief(example)}",
                 argument=name,
             )
         reason, where = example.reason, name.at(Field("label"))
@@ -322,8 +322,8 @@ def _check_contradictions(examples: Sequence[tuple[str, Any]]) -> None:
         first, other = known.setdefault(" ".join(text.split()), (i, label))
         if _comparable(label) != _comparable(other):
             raise ArgumentError(
-                f"has the text {checks.shown(text)} with two different labels, "
-                f"{checks.shown(other)} (example {first + 1}) and {checks.shown(label)} "
+                f"has the text {checks.brief(text)} with two different labels, "
+                f"{checks.brief(other)} (example {first + 1}) and {checks.brief(label)} "
                 f"(example {i + 1}): keep one of them",
                 argument="examples",
                 code="contradiction",
@@ -391,7 +391,7 @@ def words_of(
         if key not in keys:
             raise ArgumentError(
                 f"must have names among {', '.join(map(checks.quoted, keys))}, not "
-                f"{checks.shown(key)}",
+                f"{checks.brief(key)}",
                 argument="words",
                 code="unknown_argument",
             )
@@ -404,7 +404,7 @@ def words_of(
     if missing:
         raise ArgumentError(
             f"must be one of {', '.join(map(checks.quoted, languages))}, not "
-            f"{checks.shown(language)}, unless words contains "
+            f"{checks.brief(language)}, unless words contains "
             f"{', '.join(map(checks.quoted, missing))}",
             argument="language",
             code="unknown_choice",

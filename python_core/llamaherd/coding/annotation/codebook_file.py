@@ -322,11 +322,11 @@ def sources_of(codebook: Codebook) -> tuple[str, ...]:
     for name, entry in _index().items():
         ready = _of_file(name)
         before, target, after = ready.question.partition(_TARGET)
-        asked = codebook.question
+        question = codebook.question
         is_same = _core(codebook) == _core(ready)
         if target:
             is_same = codebook.names == ready.names
-            is_same = is_same and asked.startswith(before) and asked.endswith(after)
+            is_same = is_same and question.startswith(before) and question.endswith(after)
         if is_same:
             return tuple(entry["sources"])
     return ()

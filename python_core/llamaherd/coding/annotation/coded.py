@@ -315,7 +315,7 @@ def row_indices(rows: object, n: int) -> list[int]:
         return [int(i) for i in np.flatnonzero(selection)]
     if selection.ndim != 1 or selection.dtype.kind not in "iu":
         raise ArgumentTypeError(
-            f"must be a slice, indices or flags, not {checks.shown(rows)}; a single "
+            f"must be a slice, indices or flags, not {checks.brief(rows)}; a single "
             "row is coded[[3]]",
             argument="rows",
         )

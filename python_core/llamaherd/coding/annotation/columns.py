@@ -236,7 +236,7 @@ def names_of_columns(
     else:
         raise ArgumentTypeError(
             "must be a prefix for all names, or map columns to names, not be "
-            f"{checks.shown(columns)}",
+            f"{checks.brief(columns)}",
             argument="columns",
         )
     existing_names = set(existing)

@@ -62,10 +62,10 @@ def frame_of(codebook: Codebook, *, chat: bool = False) -> Frame:
     parts.append("\n".join([codebook.question.rstrip(), *_labels(codebook)]))
     parts += [_example(codebook, example) for example in codebook.examples]
     parts.append(f"{fixed['text']}: ")
-    asked = codebook.names if codebook.kind.is_several else (fixed["answer"],)
+    names = codebook.names if codebook.kind.is_several else (fixed["answer"],)
     return Frame(
         before="\n\n".join(parts),
-        after=tuple(f"\n{name}:" for name in asked),
+        after=tuple(f"\n{name}:" for name in names),
         system=codebook.system if chat else None,
         chat=chat,
     )
@@ -85,19 +85,19 @@ def _labels(codebook: Codebook) -> list[str]:
         lines = schema_prompt(codebook.written_schema).splitlines()
         head = ["", f"{fixed['labels']}:", *label_lines] if label_lines else []
         return [*head, "", fixed["fields"], *lines[1:], *note_on_language]
-    asked = [fixed["several" if codebook.kind.is_several else "one"]]
+    instructions = [fixed["several" if codebook.kind.is_several else "one"]]
     if codebook.kind.is_ordered:
-        asked.insert(0, fixed["ordinal"])
-    return ["", f"{fixed['labels']}:", *label_lines, "", *asked, *note_on_language]
+        instructions.insert(0, fixed["ordinal"])
+    return ["", f"{fixed['labels']}:", *label_lines, "", *instructions, *note_on_language]
 
 
 def _scale(scale: NumberScale, fixed: Mapping[str, str]) -> list[str]:
     """Return the prompt lines that list the numbers' names and ask for a number."""
-    asked = fixed["scale"]
+    text = fixed["scale"]
     for key, value in (("from", scale.low), ("to", scale.high), ("step", scale.step)):
-        asked = asked.replace(f"{{{key}}}", str(value))
+        text = text.replace(f"{{{key}}}", str(value))
     number_lines = [f"- {number}: {name}" for number, name in scale.names.items()]
-    return [f"{fixed['numbers']}:", *number_lines, "", asked] if number_lines else [asked]
+    return [f"{fixed['numbers']}:", *number_lines, "", text] if number_lines else [text]
 
 
 def _example(codebook: Codebook, example: Example) -> str:

@@ -97,7 +97,7 @@ def scale_of_dict(content: object) -> NumberScale:
     if not isinstance(content, Mapping):
         raise ArgumentTypeError(
             f"must map 'from' and 'to' to numbers, as {words().scale} does, not be "
-            f"{checks.shown(content)}",
+            f"{checks.brief(content)}",
             argument="scale",
         )
     where = Argument("scale")
@@ -156,7 +156,7 @@ def _names(names: object, scale: NumberScale, where: Argument) -> dict[Number, s
         if not is_pair:
             raise ArgumentTypeError(
                 "must map numbers to names, or be two names, of the lowest and the "
-                f"highest number, not {checks.shown(names)}",
+                f"highest number, not {checks.brief(names)}",
                 argument=where,
             )
         names = {scale.low: names[0], scale.high: names[1]}  # type: ignore[index] # a pair
@@ -165,7 +165,7 @@ def _names(names: object, scale: NumberScale, where: Argument) -> dict[Number, s
         number = _plain(_decimal(where, key))
         if number not in scale.numbers:
             raise ArgumentError(
-                f"has {checks.shown(key)}, which is not a number of the scale from "
+                f"has {checks.brief(key)}, which is not a number of the scale from "
                 f"{scale.low} to {scale.high} in steps of {scale.step}",
                 argument=where,
                 code="unknown_choice",
@@ -193,7 +193,7 @@ def _decimal(name: Argument | str, value: object) -> Decimal:
     if not number.is_finite():
         raise ArgumentTypeError(
             f"must be a finite number of at most {_LONGEST} digits, not "
-            f"{checks.shown(value)}",
+            f"{checks.brief(value)}",
             argument=name,
         )
     return number

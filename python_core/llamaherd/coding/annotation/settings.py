@@ -260,7 +260,7 @@ def _check_model(name: str, value: object, kinds: tuple[type, ...]) -> None:
     if not hasattr(value, "create_completion"):
         what = "context" if name == "larger" else "model for embeddings"
         raise ArgumentTypeError(
-            f"must be a {what} or the path of a model file, not {checks.shown(value)}",
+            f"must be a {what} or the path of a model file, not {checks.brief(value)}",
             argument=name,
         )
 

@@ -26,7 +26,7 @@ def long_table(
     """Return a data frame of passages, one row per passage."""
     if name in COLUMNS:
         raise ArgumentError(
-            f"must not be {checks.shown(name)}, which is a column of passages",
+            f"must not be {checks.brief(name)}, which is a column of passages",
             argument="id",
             code="conflict",
         )
@@ -37,7 +37,7 @@ def long_table(
 
 def spans_of_cell(cell: object) -> list[dict[str, Any]]:
     """Return the passages in a cell of the column "spans" of a table of coded texts."""
-    problem = f"must hold passages, not {checks.shown(cell)}"
+    problem = f"must hold passages, not {checks.brief(cell)}"
     content = cell
     if isinstance(cell, str):
         try:

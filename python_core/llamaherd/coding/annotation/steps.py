@@ -101,8 +101,8 @@ def kept_labels(before: Floats, after: Floats | None) -> dict[str, Any]:
     """Return the share of labels that a later step confirms, for the record."""
     assert after is not None  # noqa: S101 - see settings.py
     both = np.isfinite(before).all(axis=1) & np.isfinite(after).all(axis=1)
-    same = before[both].argmax(axis=1) == after[both].argmax(axis=1)
-    return fields_of(share(same.astype(np.float64), np.ones(len(same)), LEVEL))
+    is_kept = before[both].argmax(axis=1) == after[both].argmax(axis=1)
+    return fields_of(share(is_kept.astype(np.float64), np.ones(len(is_kept)), LEVEL))
 
 
 def fields_of(measure: Measure) -> dict[str, Any]:

@@ -64,7 +64,7 @@ def plain(value: Any, argument: Name = "codes") -> Any:  # noqa: PLR0911 - of an
         return _iso(value)
     if isinstance(value, (list, set, Mapping, np.ndarray)):
         raise ArgumentTypeError(
-            f"must be single values, not {checks.shown(value)}", argument=argument
+            f"must be single values, not {checks.brief(value)}", argument=argument
         )
     return value if isinstance(value, (tuple, frozenset)) else str(value)
 
@@ -131,7 +131,7 @@ def numbers_of(values: object, argument: str) -> NDArray[np.float64]:
     is_single = getattr(values, "ndim", 1) == 0
     if what or is_other or is_single or not isinstance(values, Iterable):
         raise ArgumentTypeError(
-            f"must be {words().many} of numbers, not {what or checks.shown(values)}",
+            f"must be {words().many} of numbers, not {what or checks.brief(values)}",
             argument=argument,
         )
     if isinstance(values, np.ndarray) and values.dtype.kind in "fiub":
@@ -142,7 +142,7 @@ def numbers_of(values: object, argument: str) -> NDArray[np.float64]:
     except (TypeError, ValueError):
         bad = next((i for i, x in enumerate(numbers) if not _is_number(x)), 0)
         raise ArgumentTypeError(
-            f"must be a number, not {checks.shown(numbers[bad])}",
+            f"must be a number, not {checks.brief(numbers[bad])}",
             argument=argument,
             place=(bad,),
         ) from None

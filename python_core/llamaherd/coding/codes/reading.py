@@ -56,7 +56,7 @@ def read(
                 column[i] = None
             elif _is_number(cell) and abs(cell) > LARGEST:
                 raise ArgumentError(
-                    f"has the number {checks.shown(cell)}, which is not a code: the "
+                    f"has the number {checks.brief(cell)}, which is not a code: the "
                     f"largest is {LARGEST:g}",
                     argument=argument,
                     place=(i,),
@@ -171,8 +171,8 @@ def _comparison_key(
     number = number_in(text)
     if number is None:
         return text, cell
-    same = numbers.get(str(number), str(number))
-    return same, known.get(same, str(number) if isinstance(cell, str) else cell)
+    key = numbers.get(str(number), str(number))
+    return key, known.get(key, str(number) if isinstance(cell, str) else cell)
 
 
 def _numbers_of(known: dict[str, Any]) -> dict[str, str]:

@@ -211,7 +211,7 @@ def _brat(path: Path) -> Iterator[MarkedText]:
     for file in files:
         beside = file.with_suffix(".txt")
         if not beside.exists():
-            raise _wrong(file, f"its text is missing: {checks.shown(beside.name)}")
+            raise _wrong(file, f"its text is missing: {checks.brief(beside.name)}")
         text = text_of_file("path", beside, "utf-8")
         content = text_of_file("path", file)
         units = []

@@ -184,10 +184,10 @@ def note_on_copies(texts: Population, gold: GoldSample | Sequence[Any]) -> list[
     """Return a note if codes may be a copy of the model's labels."""
     if isinstance(gold, GoldSample):
         labels = [texts.labels[row] for row in gold.rows]
-        same = coders_like_model(labels, gold.codes, gold.coders)
+        copiers = coders_like_model(labels, gold.codes, gold.coders)
     else:
-        same = coders_like_model(texts.labels, [gold], ["gold"])
-    return [note("same_codes", coders=same)] if same else []
+        copiers = coders_like_model(texts.labels, [gold], ["gold"])
+    return [note("same_codes", coders=copiers)] if copiers else []
 
 
 def _warn_of_unknown(texts: Population, codes: Sequence[Any]) -> None:

@@ -255,7 +255,7 @@ def split(formula: str) -> tuple[str, str]:
     """Split a formula at "~"; the left side is "" if the formula has none."""
     if not isinstance(formula, str):
         raise ArgumentTypeError(
-            f"must be a text, not {checks.shown(formula)}", argument="formula"
+            f"must be a text, not {checks.brief(formula)}", argument="formula"
         )
     left, tilde, right = formula.partition("~")
     if not tilde or not right.strip():
@@ -338,7 +338,7 @@ def refused_values(name: str, values: object) -> ArgumentError:
     """Return the error of a column whose values a formula cannot use."""
     return ArgumentError(
         f"uses the column {name!r}, whose values must be numbers or text, not "
-        f"{checks.shown(values)}",
+        f"{checks.brief(values)}",
         argument="formula",
     )
 

@@ -59,19 +59,19 @@ def number_outcome(
     outcome: Outcome | None, values: set[str], *, by_default: bool
 ) -> Outcome | None:
     """Map labels to numbers if a mean is estimated; otherwise return the outcome."""
-    asked = _single_text(outcome)
-    if asked == "quantile" and asked not in values:
+    text = _single_text(outcome)
+    if text == "quantile" and text not in values:
         raise ArgumentError(
-            f"{asked!r} {OTHER_QUANTILES}", argument="outcome", code="removed"
+            f"{text!r} {OTHER_QUANTILES}", argument="outcome", code="removed"
         )
-    is_asked = asked in {MEAN, MEDIAN} and asked not in values
+    is_asked = text in {MEAN, MEDIAN} and text not in values
     if not is_asked and not (outcome is None and by_default):
         return outcome
     numbers = {label: number_in(label) for label in values}
     odd = sorted(label for label, number in numbers.items() if number is None)
     if odd:
         raise ArgumentError(
-            f"{asked or MEAN!r} needs labels that are numbers, not "
+            f"{text or MEAN!r} needs labels that are numbers, not "
             f"{checks.quoted(odd[0])}",
             argument="outcome",
             code="wrong_type",
@@ -131,7 +131,7 @@ def checked_labels(
         name = text_of(label)
         if name not in labels_used:
             raise ArgumentError(
-                f"must be among the labels {choices}, not {checks.shown(label)}"
+                f"must be among the labels {choices}, not {checks.brief(label)}"
                 f"{checks.meant(name, labels_used)}",
                 argument="outcome",
             )
@@ -196,7 +196,7 @@ def value_numbers(
         missing = [value for value in ordered if value not in known]
         if missing:
             raise ArgumentError(
-                f"of {name!r} lacks {checks.shown(missing[0])}", argument="order"
+                f"of {name!r} lacks {checks.brief(missing[0])}", argument="order"
             )
         ordered = [value for value in known if value in ordered]
     else:

@@ -274,7 +274,7 @@ def vectors_of(embeddings: Input, texts: Sequence[str | None]) -> Floats:
     """Return a vector for each text, float64[n, d]; failed texts get the mean vector."""
     if isinstance(embeddings, (str, bytes, int, float)):
         raise ArgumentTypeError(
-            f"must be a model or an array, not {checks.shown(embeddings)}",
+            f"must be a model or an array, not {checks.brief(embeddings)}",
             argument="embeddings",
         )
     if hasattr(embeddings, "__len__") or hasattr(embeddings, "__array__"):

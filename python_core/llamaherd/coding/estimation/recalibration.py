@@ -206,7 +206,7 @@ def _checked_features(features: object, embeddings: object) -> tuple[Feature, ..
     if not isinstance(chosen, (list, tuple)) or not chosen:
         raise ArgumentTypeError(
             f"must be {words().many} of {', '.join(FEATURES)}, not "
-            f"{checks.shown(features)}",
+            f"{checks.brief(features)}",
             argument="features",
         )
     for feature in chosen:

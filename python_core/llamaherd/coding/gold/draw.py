@@ -201,11 +201,11 @@ def _checked_names(names: object, after: object) -> list[str]:
     """Return the labels that codes may have; check the type of the earlier sample."""
     if after is not None and not isinstance(after, GoldSample):
         raise ArgumentTypeError(
-            f"must be a gold sample, not {checks.shown(after)}", argument="after"
+            f"must be a gold sample, not {checks.brief(after)}", argument="after"
         )
     if isinstance(names, (str, Mapping)) or not isinstance(names, Iterable):
         raise ArgumentTypeError(
-            f"must be {words().many} of labels, not {checks.shown(names)}",
+            f"must be {words().many} of labels, not {checks.brief(names)}",
             argument="names",
         )
     labels = [text_of(name) or "" for name in names]

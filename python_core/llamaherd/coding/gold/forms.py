@@ -245,8 +245,8 @@ def read_codes(
     for name, values in columns.items():
         order = _order_of(codes[name] if is_mapping else codes, ids, rows)
         if order is not None:
-            listed = list(values)
-            values = [listed[i] for i in order]  # noqa: PLW2901 - sorted
+            unsorted = list(values)
+            values = [unsorted[i] for i in order]  # noqa: PLW2901 - sorted
         read[str(name)] = _check_codes(values, str(name), ids, reader)
     return read
 
@@ -275,7 +275,7 @@ def _check_codes(
     n = len(ids)
     if not hasattr(codes, "__len__") or isinstance(codes, (bytes, Mapping)):
         raise ArgumentTypeError(
-            f"of {checks.quoted(coder)} must be a list, not {checks.shown(codes)}",
+            f"of {checks.quoted(coder)} must be a list, not {checks.brief(codes)}",
             argument="codes",
         )
     if isinstance(codes, str) or len(codes) != n:

@@ -240,7 +240,7 @@ def _by_id(gold: GoldSample, ids: Sequence[str]) -> list[int] | None:
     at = {identifier: i for i, identifier in enumerate(ids)}
     column = checks.quoted(gold.design["id"])
     if len(at) < len(ids):
-        twice = next(same for i, same in enumerate(ids) if at[same] != i)
+        twice = next(id_ for i, id_ in enumerate(ids) if at[id_] != i)
         _refuse(f"column {column} has the id {checks.quoted(twice)} twice")
     if gold.all_ids is None:  # samples of earlier versions have only the drawn ids
         if [at.get(identifier) for identifier in _ids(gold.ids)] != gold.rows:

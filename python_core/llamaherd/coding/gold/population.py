@@ -286,7 +286,7 @@ def _texts(frame: object, text: str | None, n_texts: int) -> list[str | None]:
     for i, value in enumerate(values):
         if value is not None and not isinstance(value, str):
             raise ArgumentTypeError(
-                f"must be a text or missing, not {checks.shown(value)}",
+                f"must be a text or missing, not {checks.brief(value)}",
                 argument="text",
                 place=(i,),
             )
@@ -322,7 +322,7 @@ def by_columns(by: object, argument: str = "by") -> list[str]:
     if what or not isinstance(by, Iterable) or isinstance(by, (bytes, Mapping)):
         raise ArgumentTypeError(
             f"must be the name of a column, or a list of names, not "
-            f"{what or checks.shown(by)}",
+            f"{what or checks.brief(by)}",
             argument=argument,
         )
     names = [checks.text(argument, name) for name in by]
@@ -386,7 +386,7 @@ def _check_gold(gold: object) -> None:
     if isinstance(gold, (GoldSample, str)):
         return
     is_other = isinstance(gold, (Mapping, Coded, bytes)) or not isinstance(gold, Iterable)
-    what = checks.shown(gold) if is_other else checks.no_list(gold)
+    what = checks.brief(gold) if is_other else checks.no_list(gold)
     if what:
         raise ArgumentTypeError(
             f"must be a GoldSample, the name of a column, or a list of codes, not {what}",

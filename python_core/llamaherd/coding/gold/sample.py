@@ -336,7 +336,7 @@ class GoldSample:
                 others = ", ".join(self.own_columns)
                 raise ArgumentError(
                     "must be different names, and must not be names of other columns "
-                    f"({others}); {checks.shown(name)} is not allowed",
+                    f"({others}); {checks.brief(name)} is not allowed",
                     argument="coders",
                     code="duplicate",
                 )

@@ -333,7 +333,7 @@ def _choose_columns(
     for i, name in enumerate(coders):
         if name not in columns:
             raise ArgumentError(
-                f"{name_of('coders')}: {sheet} has no column {checks.shown(name)} for "
+                f"{name_of('coders')}: {sheet} has no column {checks.brief(name)} for "
                 f"codes{checks.meant(name, columns)}",
                 argument="coders",
                 place=(i,),

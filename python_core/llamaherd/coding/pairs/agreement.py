@@ -147,7 +147,7 @@ def _decided_pairs(
         if isinstance(row, str) or len(row) != 3:
             raise ArgumentTypeError(
                 "must be a first text, a second text and the winner, not "
-                f"{checks.shown(row)}",
+                f"{checks.brief(row)}",
                 argument="pairs",
                 place=(i,),
             )
@@ -155,7 +155,7 @@ def _decided_pairs(
         for name in (first, second):
             if name not in place:
                 raise ArgumentError(
-                    f"must have names of texts, not {checks.shown(name)}"
+                    f"must have names of texts, not {checks.brief(name)}"
                     f"{checks.meant(name, names)}",
                     argument="pairs",
                     place=(i,),
@@ -164,7 +164,7 @@ def _decided_pairs(
         if first == second or winner not in (None, first, second):
             raise ArgumentError(
                 f"must have two texts of which one is the winner, not "
-                f"{checks.shown([first, second, winner])}",
+                f"{checks.brief([first, second, winner])}",
                 argument="pairs",
                 place=(i,),
             )
@@ -193,8 +193,8 @@ def _of_pairs(
         if pair.error is None:
             odds[pair.first, pair.second] = pair.log_odds
             odds[pair.second, pair.first] = -pair.log_odds
-    asked = zip(pairs.first.tolist(), pairs.second.tolist(), strict=True)
-    direct = np.array([odds.get(both, math.nan) for both in asked])
+    rows = zip(pairs.first.tolist(), pairs.second.tolist(), strict=True)
+    direct = np.array([odds.get(both, math.nan) for both in rows])
     return {
         "accuracy": _share(pairs, won * pairs.odds(strengths), level),
         "direct": _share(pairs, won * direct, level),
@@ -225,7 +225,7 @@ def _of_scores(
         odd = [name for name in known if str(name) not in names]
         if odd:
             raise ArgumentError(
-                f"must have names of texts, not {checks.shown(odd[0])}"
+                f"must have names of texts, not {checks.brief(odd[0])}"
                 f"{checks.meant(str(odd[0]), names)}",
                 argument="known",
                 code="unknown_choice",

@@ -232,7 +232,7 @@ def _prepare_run(  # noqa: PLR0917 - the arguments of compare_pairs
     settings: Mapping[str, Any],
 ) -> PairRun:
     names, values = _names_and_texts(texts)
-    asked, pair_labels, form = _checked_question(question, labels, layout)
+    text, pair_labels, form = _checked_question(question, labels, layout)
     options = ClassifyOptions.of(
         PairSettings, settings, labels=list(pair_labels), on_error="continue"
     )
@@ -244,7 +244,7 @@ def _prepare_run(  # noqa: PLR0917 - the arguments of compare_pairs
     work = PairWork(
         texts=values,
         names=names,
-        question=asked,
+        question=text,
         labels=pair_labels,
         layout=form,
         n_pairs=number,
@@ -264,12 +264,12 @@ def _checked_question(
     text = checks.not_blank("question", question)
     if isinstance(labels, str) or not isinstance(labels, Sequence):
         raise ArgumentTypeError(
-            f"must be two texts, not {checks.shown(labels)}", argument="labels"
+            f"must be two texts, not {checks.brief(labels)}", argument="labels"
         )
     names = [checks.text("labels", label) for label in labels]
     if len(names) != 2 or names[0] == names[1] or not all(map(str.strip, names)):
         raise ArgumentError(
-            f"must be two different texts, not {checks.shown(names)}",
+            f"must be two different texts, not {checks.brief(names)}",
             argument="labels",
         )
     form = checks.text("layout", layout)
@@ -293,7 +293,7 @@ def _names_and_texts(texts: object) -> tuple[tuple[str, ...], tuple[str, ...]]:
         values = checks.column_as_list(texts)
         if isinstance(values, str) or not isinstance(values, Sequence):
             raise ArgumentTypeError(
-                f"must be a list of texts, or texts by name, not {checks.shown(texts)}",
+                f"must be a list of texts, or texts by name, not {checks.brief(texts)}",
                 argument="texts",
             )
         names = tuple(map(str, range(len(values))))

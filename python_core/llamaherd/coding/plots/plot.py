@@ -73,7 +73,7 @@ def plot(x: object, ax: Axes | None = None, *, kind: str | None = None) -> Axes:
     """
     if ax is not None and not hasattr(ax, "figure"):
         raise ArgumentTypeError(
-            f"must be axes of matplotlib, not {checks.shown(ax)}; pass a kind "
+            f"must be axes of matplotlib, not {checks.brief(ax)}; pass a kind "
             "of plot as kind=...",
             argument="ax",
         )
@@ -103,7 +103,7 @@ def plot_of(x: object, kind: str | None = None) -> Plot:
     raise ArgumentTypeError(
         "must be a Coded, ClassifyResults, Validation, SpanValidation, Estimates, "
         "Robustness, CodebookComparison, PairComparison, Results, Stats, CoverageCurve "
-        f"or Agreement, not {checks.shown(x)}",
+        f"or Agreement, not {checks.brief(x)}",
         argument="x",
     )
 

@@ -325,10 +325,10 @@ def _estimates(facts: Mapping[str, Any], used: list[str]) -> list[str]:
     parts = []
     for group in groups.values():
         level = group[0]["level"]
-        same = [fields for fields in facts["estimates"] if fields["level"] == level]
+        of_level = [fields for fields in facts["estimates"] if fields["level"] == level]
         parts.append(
             _estimate_sentences(
-                group, same if last.get(level) is group else (), facts, used
+                group, of_level if last.get(level) is group else (), facts, used
             )
         )
     shared = [line for line in parts[0] if all(line in part for part in parts)]

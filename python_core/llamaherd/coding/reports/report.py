@@ -222,7 +222,7 @@ def _estimates(results: EstimatesGiven) -> list[dict[str, Any]]:
             what = " or a list of several," if name is where else ""
             raise ArgumentTypeError(
                 f"must be the result of {call('estimate')},{what} not "
-                f"{checks.shown(estimates)}",
+                f"{checks.brief(estimates)}",
                 argument=name,
             )
     return [
@@ -270,7 +270,7 @@ def checked_report_path(path: object) -> Path:
     file = checks.path("path", path).expanduser()
     if file.suffix.lower() not in SUFFIXES:
         raise ArgumentError(
-            f"must end with .html, .docx or .json, not {checks.shown(str(file))}",
+            f"must end with .html, .docx or .json, not {checks.brief(str(file))}",
             argument="path",
         )
     return file

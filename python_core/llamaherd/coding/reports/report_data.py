@@ -255,8 +255,8 @@ def _check_equal(coded: Coded, rows: Ints, first: Sequence[int]) -> None:
         if index >= 0 and coded.labels[i] != coded.labels[first[index]]:
             raise ArgumentError(
                 f"rows {number_of(first[index])} and {number_of(i)} have the same text "
-                f"and different labels, {checks.shown(coded.labels[first[index]])} and "
-                f"{checks.shown(coded.labels[i])}: they were changed after coding",
+                f"and different labels, {checks.brief(coded.labels[first[index]])} and "
+                f"{checks.brief(coded.labels[i])}: they were changed after coding",
                 argument="coded",
                 code="changed",
                 form="{name}: {problem}",

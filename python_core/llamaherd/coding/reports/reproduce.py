@@ -109,17 +109,17 @@ class Reproduction:
         ]
         pairs = [(i, recorded["values"][index], labels[i]) for i, index in rows]
         same_label = np.array([then == now for _, then, now in pairs], dtype=bool)
-        same, largest = same_label, 0.0
+        is_same, largest = same_label, 0.0
         probs = _probs(contents.get("probs"), len(coded.names))
         if probs is not None and coded.probs is not None:
             new_rows, old_rows = [i for i, _ in rows], [index for _, index in rows]
             equal, largest = _equal(probs[old_rows], coded.probs[new_rows])
-            same = same_label & equal
+            is_same = same_label & equal
         elif probs is not None:
-            same, largest = np.zeros(len(rows), dtype=bool), math.nan
+            is_same, largest = np.zeros(len(rows), dtype=bool), math.nan
         return cls(
             n=len(rows),
-            n_same=int(same.sum()),
+            n_same=int(is_same.sum()),
             n_same_labels=int(same_label.sum()),
             has_probs=probs is not None,
             largest_difference=largest,

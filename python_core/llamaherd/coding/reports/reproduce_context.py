@@ -30,7 +30,7 @@ def find_model(
     """Return the model file, and its adapter files with their scales."""
     if path is not None and not isinstance(path, (str, os.PathLike)):
         raise ArgumentTypeError(
-            f"must be a path, a Model or a Context, not {checks.shown(path)}",
+            f"must be a path, a Model or a Context, not {checks.brief(path)}",
             argument="model",
         )
     folders = [folder, Path.cwd()]

@@ -142,7 +142,7 @@ def by_name(
     for i, (name, value) in enumerate(values.items()):
         if not isinstance(name, str) or not name.strip():
             raise ArgumentError(
-                f"must have names, not {checks.shown(name)}", argument=argument
+                f"must have names, not {checks.brief(name)}", argument=argument
             )
         checks.instance(Argument(argument, (i,)), value, kinds, expected)
     return dict(values)

@@ -224,22 +224,22 @@ class CodebookComparison:
                 book, other = (
                     self.candidates[i] for i in (difference.first, difference.second)
                 )
-                same = (book.settings, book.model) == (other.settings, other.model)
-                n = n_more_examples(book.codebook, other.codebook) if same else 0
+                is_alike = (book.settings, book.model) == (other.settings, other.model)
+                n = n_more_examples(book.codebook, other.codebook) if is_alike else 0
                 if not n or math.isnan(difference.value):
                     continue
                 values = (other.value.value, book.value.value)
                 owners = f" that {book.name!r} has and {other.name!r} lacks"
-                told = effect_of_examples(
+                sentence = effect_of_examples(
                     n, self.measure, values, difference, owners=owners
                 )
-                sentences.append(f"{told}.")
+                sentences.append(f"{sentence}.")
         return tuple(sentences)
 
     @property
     def conclusion(self) -> str:
         """Sentences that name the candidates that may be the best."""
-        told = note(
+        text = note(
             "conclusion",
             best=self.names[self.best],
             others=[self.names[i] for i in self.tied if i != self.best],
@@ -247,7 +247,7 @@ class CodebookComparison:
             n=self.n,
             good="low" if self.is_error else "high",
         )
-        return textwrap.fill(told, _LINE, subsequent_indent="  ")
+        return textwrap.fill(text, _LINE, subsequent_indent="  ")
 
     def __str__(self) -> str:
         rows = [["candidate", TITLES[self.measure], "to the best", "s/text", ""]]

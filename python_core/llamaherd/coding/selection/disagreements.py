@@ -121,9 +121,9 @@ def disagreements(
     """
     sample = opened_sample(gold)
     checks.flag("peek", peek)
-    asked = _requested_parts(parts)
+    part_names = _requested_parts(parts)
     record = record_of(sample)
-    if "evaluate" in asked and not record["opened"]:
+    if "evaluate" in part_names and not record["opened"]:
         if not peek:
             raise ArgumentError(
                 f"'evaluate' is locked until {call('evaluate_codebook')} unlocks it: "
@@ -140,7 +140,7 @@ def disagreements(
         )
     rows: list[dict[str, Any]] = []
     n_compared = n_missing = 0
-    for part in asked:
+    for part in part_names:
         codes = codes_of_part(sample, part)
         texts, labels = codes.labelled(coded, partly=True)
         n_labelled = sum(label is not None for label in labels.labels)
@@ -160,7 +160,7 @@ def _requested_parts(parts: object) -> list[str]:
     names = [parts] if isinstance(parts, str) else parts
     if not isinstance(names, (list, tuple)) or not names:
         raise ArgumentTypeError(
-            f"must be one or several of {', '.join(PARTS)}, not {checks.shown(parts)}",
+            f"must be one or several of {', '.join(PARTS)}, not {checks.brief(parts)}",
             argument="parts",
         )
     return [checks.choice("parts", part, PARTS) for part in dict.fromkeys(names)]

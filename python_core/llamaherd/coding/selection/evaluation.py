@@ -202,7 +202,7 @@ def _choose(comparison: CodebookComparison, prefer: Prefer, name: str | None) ->
         if name not in comparison.names:
             raise ArgumentError(
                 f"must be one of {', '.join(map(checks.quoted, comparison.names))}, not "
-                f"{checks.shown(name)}{checks.meant(name, comparison.names)}",
+                f"{checks.brief(name)}{checks.meant(name, comparison.names)}",
                 argument="name",
                 code="unknown_choice",
             )

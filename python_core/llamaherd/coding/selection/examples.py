@@ -135,11 +135,11 @@ def choose_examples(
     ]
     book = replace(codebook, examples=(*codebook.examples, *examples))
     if context is not None:
-        told, is_gain = effect_on_others(sample, codebook, book, context, settings)
+        effect, is_gain = effect_on_others(sample, codebook, book, context, settings)
         if is_gain:
-            say(f"llamaherd: {told}")
+            say(f"llamaherd: {effect}")
         else:
-            warn_caller(told)
+            warn_caller(effect)
     return book
 
 
@@ -169,9 +169,9 @@ def effect_on_others(
     values = [measured.value for measured in paired.values]
     difference = paired.differences[0].turned()
     texts = f" on {count_of(len(codes), 'other text')} of explore"
-    told = effect_of_examples(n, measure, values, difference, texts=texts)
+    effect = effect_of_examples(n, measure, values, difference, texts=texts)
     is_gain = difference.verdict(measure) == "better"
-    return told if is_gain else f"{told}. Try other examples, or none", is_gain
+    return effect if is_gain else f"{effect}. Try other examples, or none", is_gain
 
 
 def _check_use(

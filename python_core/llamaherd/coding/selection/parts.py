@@ -322,7 +322,7 @@ class PartCodes(Codes):
         if len(missing) and not partly:
             raise ArgumentError(
                 f"has no labels of {len(missing)} of {count_of(len(self), 'text')}, "
-                f"such as {checks.shown(self.texts[missing[0]])}: code all texts of the "
+                f"such as {checks.brief(self.texts[missing[0]])}: code all texts of the "
                 "part",
                 argument="coded",
                 code="missing",

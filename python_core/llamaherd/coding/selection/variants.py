@@ -180,8 +180,8 @@ def robustness(
             )
         if gold is None:
             return robust
-        asked = {"formula": formula, "outcome": outcome, "text": text}
-        return _with_estimates(robust, columns, gold, asked)
+        options = {"formula": formula, "outcome": outcome, "text": text}
+        return _with_estimates(robust, columns, gold, options)
 
     return result(code_in_turns({text: texts}, variants, progress, result))
 
@@ -203,8 +203,8 @@ def _thinking_levels(
         levels.append(level)
     if len(levels) == 1 or "thinking" not in settings:
         return levels
-    own = checked_thinking("thinking", settings["thinking"]) or False
-    return [own, *(level for level in levels if level != own)]
+    of_call = checked_thinking("thinking", settings["thinking"]) or False
+    return [of_call, *(level for level in levels if level != of_call)]
 
 
 def _data(
@@ -237,12 +237,12 @@ def _coded_first(
 ) -> tuple[dict[str, Codebook], dict[str, Any], Sequence[int]]:
     """Return codebooks, settings and seeds to try, those that made the labels first."""
     first = coded.codebook
-    same = (name for name, book in books.items() if book.hash == first.hash)
+    names = (name for name, book in books.items() if book.hash == first.hash)
     others = {name: book for name, book in books.items() if book.hash != first.hash}
     settings = {**coded.run["settings"], **settings}
     if seeds and settings.get("seed") is not None:
         seeds = (settings["seed"], *seeds)
-    return {next(same, _CODED): first, **others}, settings, seeds
+    return {next(names, _CODED): first, **others}, settings, seeds
 
 
 def drawn_rows(texts: Sequence[object], n_texts: int | None, seed: int) -> list[int]:
@@ -358,7 +358,7 @@ def _orders(
         for i, order in enumerate(orders):
             if not isinstance(order, (list, tuple)) or sorted(order) != sorted(names):
                 raise ArgumentError(
-                    f"must have each label once, not {checks.shown(order)}",
+                    f"must have each label once, not {checks.brief(order)}",
                     argument="orders",
                     place=(i,),
                 )
@@ -407,10 +407,10 @@ def _with_estimates(
     robust: Robustness,
     columns: Mapping[str, list[Any]],
     gold: GoldSample,
-    asked: Mapping[str, Any],
+    options: Mapping[str, Any],
 ) -> Robustness:
     """Add an estimate by DSL from the labels of each variant; warn where it fails."""
-    asked = {"methods": ("dsl",), "several": robust.codebook.kind.is_several, **asked}
+    options = {"methods": ("dsl",), "several": robust.codebook.kind.is_several, **options}
     estimates: list[Estimates | None] = []
     with keeping(robust), one_warning():
         for variant, labels in zip(robust.variants, robust.labels, strict=True):
@@ -423,7 +423,7 @@ def _with_estimates(
                 with warnings.catch_warnings():
                     # the notes contain the same information
                     warnings.simplefilter("ignore", UserWarning)
-                    estimated = estimate(data, gold, label=_LABEL, **asked)
+                    estimated = estimate(data, gold, label=_LABEL, **options)
             except ValueError as error:
                 name = checks.quoted(variant)
                 warn_caller(f"The variant {name} has no estimate: {error}")

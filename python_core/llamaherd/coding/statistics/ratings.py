@@ -215,7 +215,7 @@ def as_list(name: Name, must: str, values: Any) -> list[Any]:
     """Convert a collection of any library to a list."""
     column: Any = checks.column_as_list(values)
     if isinstance(column, (str, bytes)) or not isinstance(column, Iterable):
-        raise ArgumentTypeError(f"{must}, not {checks.shown(values)}", argument=name)
+        raise ArgumentTypeError(f"{must}, not {checks.brief(values)}", argument=name)
     return list(column)
 
 
@@ -247,7 +247,8 @@ def _number(value: Hashable) -> float:
         return float(value)  # type: ignore[arg-type]
     except (TypeError, ValueError):
         raise ArgumentError(
-            f"must be numbers for this scale, not {checks.shown(value)}", argument="codes"
+            f"must be numbers for this scale, not {checks.brief(value)}",
+            argument="codes",
         ) from None
 
 

@@ -195,8 +195,8 @@ def mean_of(coefficients: Sequence[tuple[Agreement, ...]]) -> tuple[Agreement, .
     The mean has no interval.
     """
     means = []
-    for same in zip(*coefficients, strict=True):
-        known = [of_label for of_label in same if not math.isnan(of_label.value)]
+    for of_labels in zip(*coefficients, strict=True):
+        known = [of_label for of_label in of_labels if not math.isnan(of_label.value)]
         value, observed, expected = (
             float(np.mean([getattr(of_label, name) for of_label in known]))
             if known
@@ -205,12 +205,12 @@ def mean_of(coefficients: Sequence[tuple[Agreement, ...]]) -> tuple[Agreement, .
         )
         means.append(
             Agreement(
-                name=same[0].name,
+                name=of_labels[0].name,
                 value=value,
                 observed=observed,
                 expected=expected,
-                n_units=same[0].n_units,
-                n_coders=same[0].n_coders,
+                n_units=of_labels[0].n_units,
+                n_coders=of_labels[0].n_coders,
                 interval="none, the mean over labels",
             )
         )
@@ -324,7 +324,7 @@ def _with_others(
     other = seen.difference(names, [None])
     if other and scale != "nominal":
         raise ArgumentError(
-            f"has the code {checks.shown(min(other, key=str))}, which is not among "
+            f"has the code {checks.brief(min(other, key=str))}, which is not among "
             f"the ordered labels {', '.join(map(str, names))}",
             argument="codes",
             code="unknown_choice",

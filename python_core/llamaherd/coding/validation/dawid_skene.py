@@ -109,7 +109,7 @@ def dawid_skene(gold: GoldSample) -> DawidSkene:
     """
     if not isinstance(gold, GoldSample):
         raise ArgumentTypeError(
-            f"must be a GoldSample, not {checks.shown(gold)}", argument="gold"
+            f"must be a GoldSample, not {checks.brief(gold)}", argument="gold"
         )
     codes, names, at = _matrix(gold)
     probs, errors = _fit_em(codes, len(names))

@@ -95,8 +95,8 @@ def _of_codes(validation: Validation, codes: Codes, n_ties: int) -> list[str]:
 def _of_sample(validation: Validation, answers: ModelLabels, codes: Codes) -> list[str]:
     """Return warnings about copied codes, and texts that are no simple sample."""
     labels = [answers.labels[row] for row in codes.rows]
-    same = coders_like_model(labels, codes.columns, codes.coders)
-    lines = [note("same_codes", coders=same)] if same else []
+    copiers = coders_like_model(labels, codes.columns, codes.coders)
+    lines = [note("same_codes", coders=copiers)] if copiers else []
     is_scale = validation.scale in ("interval", "ratio")
     is_drawn = codes.design is not None
     if not (is_drawn or validation.several or is_scale):

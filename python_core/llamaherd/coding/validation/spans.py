@@ -215,7 +215,7 @@ def validate_spans(
     """
     if not isinstance(gold, SpanCodes):
         raise ArgumentTypeError(
-            f"must be what {call('read_spans')} returns, not {checks.shown(gold)}",
+            f"must be what {call('read_spans')} returns, not {checks.brief(gold)}",
             argument="gold",
         )
     if checks.flag("gamma", gamma):
@@ -292,7 +292,7 @@ def _of_model(coded: object) -> Texts:
         kind = coded.codebook.type if isinstance(coded, Coded) else coded
         raise ArgumentTypeError(
             f"must be texts coded by a codebook of the type 'spans', not "
-            f"{checks.shown(kind)}",
+            f"{checks.brief(kind)}",
             argument="coded",
         )
     texts = frames.column(coded.frame, coded.text, "coded")

@@ -94,7 +94,7 @@ def integer(name: Name, value: object, low: int, high: int = INT32_MAX) -> int:
         with suppress(TypeError):
             number = operator.index(value)
     if number is None:
-        raise ArgumentTypeError(f"must be an integer, not {shown(value)}", argument=name)
+        raise ArgumentTypeError(f"must be an integer, not {brief(value)}", argument=name)
     if not low <= number <= high:
         is_low = number < low and high == INT32_MAX  # omit INT32_MAX
         limit = f"at least {low}" if is_low else f"between {low} and {high}"
@@ -109,7 +109,7 @@ def real(name: Name, value: object, low: float, high: float) -> float:
     """Check a finite number in [low, high]."""
     value = plain(value)
     if isinstance(value, bool) or not isinstance(value, Real):
-        raise ArgumentTypeError(f"must be a number, not {shown(value)}", argument=name)
+        raise ArgumentTypeError(f"must be a number, not {brief(value)}", argument=name)
     written = ""
     try:
         number = float(value)
@@ -144,7 +144,7 @@ def flag(name: Name, value: object) -> bool:
     value = plain(value)
     if not isinstance(value, bool):
         raise ArgumentTypeError(
-            f"must be {words().truth}, not {shown(value)}", argument=name
+            f"must be {words().truth}, not {brief(value)}", argument=name
         )
     return value
 
@@ -152,7 +152,7 @@ def flag(name: Name, value: object) -> bool:
 def text(name: Name, value: object) -> str:
     """Check a str that UTF-8 can encode; return a text of a subclass as a plain str."""
     if not isinstance(value, str):
-        raise ArgumentTypeError(f"must be a text, not {shown(value)}", argument=name)
+        raise ArgumentTypeError(f"must be a text, not {brief(value)}", argument=name)
     plain_text: str = plain(value)
     problem = unicode_problem(plain_text)
     if problem:
@@ -198,7 +198,7 @@ def tree(name: Name, value: object) -> Any:  # of the type of the value
 def path(name: Name, value: object) -> Path:
     """Return a path."""
     if not isinstance(value, (str, os.PathLike)):
-        raise ArgumentTypeError(f"must be a path, not {shown(value)}", argument=name)
+        raise ArgumentTypeError(f"must be a path, not {brief(value)}", argument=name)
     if isinstance(value, str) and not value.strip():  # Path("") is the current folder
         raise ArgumentError(
             "must be a path, not an empty text", argument=name, code="empty"
@@ -213,7 +213,7 @@ def paths(name: str, value: object) -> list[Path]:
     what = no_list(value)
     if what or isinstance(value, (Mapping, bytes)) or not isinstance(value, Iterable):
         raise ArgumentTypeError(
-            f"must be a path or {words().many} of paths, not {what or shown(value)}",
+            f"must be a path or {words().many} of paths, not {what or brief(value)}",
             argument=name,
         )
     where = argument_of(name)
@@ -231,7 +231,7 @@ def choice(name: Name, value: object, choices: Sequence[_T]) -> _T:
             return candidate
     allowed = ", ".join(map(words().literal, choices))
     raise ArgumentError(
-        f"must be one of {allowed}, not {shown(value)}",
+        f"must be one of {allowed}, not {brief(value)}",
         argument=name,
         code="unknown_choice",
     )
@@ -252,7 +252,7 @@ def instance(
 ) -> Any:
     """Check the type of a value; `expected` completes the message "must be ..."."""
     if not isinstance(value, kind):
-        raise ArgumentTypeError(f"must be {expected}, not {shown(value)}", argument=name)
+        raise ArgumentTypeError(f"must be {expected}, not {brief(value)}", argument=name)
     return value
 
 
@@ -265,7 +265,7 @@ def some_texts(name: Name, value: object) -> tuple[str, ...]:
         value = (value,)
     if not isinstance(value, (list, tuple)):
         raise ArgumentTypeError(
-            f"must be a text or {words().many} of texts, not {shown(value)}",
+            f"must be a text or {words().many} of texts, not {brief(value)}",
             argument=name,
         )
     if len(value) > 1024:
@@ -325,7 +325,7 @@ def distinct(name: Name, values: Sequence[object]) -> None:
     for value in values:
         if value in seen:
             raise ArgumentError(
-                f"must be different values, not {shown(value)} twice", argument=name
+                f"must be different values, not {brief(value)} twice", argument=name
             )
         seen.add(value)
 
@@ -366,13 +366,13 @@ def meant(name: object, names: Collection[object]) -> str:
     """Return a suggestion for an unknown name, as the end of a message."""
     ours = OTHER_NAMES.get(str(name), str(name))
     others = [ours, *_NAMES_ELSEWHERE.get(ours, "").split()]
-    same = next((other for other in others if other in names), None)
-    if same is None and isinstance(name, str):
+    suggestion = next((other for other in others if other in names), None)
+    if suggestion is None and isinstance(name, str):
         # A longer name is no typing error, and its comparison is slow.
         likely = [(_likeness(name[:60], n), n) for n in names if isinstance(n, str)]
         likeness, near = max(likely, key=itemgetter(0), default=(0.0, ""))
-        same = near if likeness >= _NEAR else None
-    return "" if same is None else f"; did you mean {quoted(str(same))}?"
+        suggestion = near if likeness >= _NEAR else None
+    return "" if suggestion is None else f"; did you mean {quoted(str(suggestion))}?"
 
 
 def _likeness(name: str, other: str) -> float:
@@ -384,11 +384,11 @@ def _likeness(name: str, other: str) -> float:
 
 
 def quoted(text: str) -> str:
-    """Return a text in quotes for messages, shortened; `shown` also adds the type."""
+    """Return a text in quotes for messages, shortened; `brief` also adds the type."""
     return words().quoted(text if len(text) <= 60 else f"{text[:57]}...")
 
 
-def shown(value: object) -> str:
+def brief(value: object) -> str:
     """Return a value for messages: shortened, and followed by its type."""
     if isinstance(value, (str, bytes, bytearray)):
         value = value[:60]

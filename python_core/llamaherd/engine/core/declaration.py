@@ -121,8 +121,8 @@ def option(
 def inherit_option(options: type[Options], name: str, **changes: Any) -> Any:
     """Declare an option as another class does, with changes and its own interfaces."""
     declared = options.declared[name]
-    same = {fact: getattr(declared, fact) for fact in ("kind", "default", "doc", "key")}
-    return option(**{**same, "flag": declared.flag, **declared.facts, **changes})
+    facts = {fact: getattr(declared, fact) for fact in ("kind", "default", "doc", "key")}
+    return option(**{**facts, "flag": declared.flag, **declared.facts, **changes})
 
 
 class Options:

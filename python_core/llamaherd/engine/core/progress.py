@@ -159,7 +159,7 @@ def check_option(option: object) -> None:
     """Check the argument `progress` of a public function."""
     if not isinstance(option, bool) and not callable(option):
         raise ArgumentTypeError(
-            f"must be {words().truth}, or a function, not {checks.shown(option)}",
+            f"must be {words().truth}, or a function, not {checks.brief(option)}",
             argument="progress",
         )
 

@@ -70,7 +70,7 @@ def checked_thinking(name: Name, value: object) -> ThinkingWanted:
     if not hasattr(value, "__index__"):
         raise ArgumentTypeError(
             f"must be {', '.join(map(words().constant, (None, True, False)))}, a number "
-            f"of tokens or {words().thinking}, not {checks.shown(value)}",
+            f"of tokens or {words().thinking}, not {checks.brief(value)}",
             argument=name,
         )
     return Thinking(budget=checks.integer(name, value, 0, MOST_TOKENS))
@@ -80,7 +80,7 @@ def _of_mapping(name: Name, mapping: Mapping[object, object]) -> Thinking:
     for key in mapping:
         if key not in _NAMES:
             raise ArgumentTypeError(
-                f"has no field {checks.shown(key)}{checks.meant(key, _NAMES)}",
+                f"has no field {checks.brief(key)}{checks.meant(key, _NAMES)}",
                 argument=name,
                 code="unknown_argument",
             )

@@ -170,7 +170,7 @@ def checked_choices(name: str, choices: object) -> _Texts:
     is_one = isinstance(choices, (str, bytes, bytearray, Mapping))
     if what or is_one or not isinstance(choices, Collection):
         raise ArgumentTypeError(
-            f"must be {words().many} of texts, not {what or checks.shown(choices)}",
+            f"must be {words().many} of texts, not {what or checks.brief(choices)}",
             argument=name,
         )
     where = argument_of(name)
@@ -202,7 +202,7 @@ def checked_schema(name: str, schema: object) -> str:
             raise ArgumentError(f"is not valid JSON: {error}", argument=name) from None
     if not isinstance(schema, (Mapping, bool)):
         raise ArgumentTypeError(
-            f"must be a JSON Schema, as a mapping or JSON, not {checks.shown(schema)}",
+            f"must be a JSON Schema, as a mapping or JSON, not {checks.brief(schema)}",
             argument=name,
         )
     try:
@@ -231,14 +231,14 @@ def checked_bias(name: str, bias: object) -> tuple[tuple[int, float], ...]:
         bias = tuple(bias.items())
     if not isinstance(bias, (list, tuple)):
         raise ArgumentTypeError(
-            f"must map token ids to numbers, not be {checks.shown(bias)}",
+            f"must map token ids to numbers, not be {checks.brief(bias)}",
             argument=name,
         )
     pairs: dict[int, float] = {}
     for pair in bias:
         if not isinstance(pair, (list, tuple)) or len(pair) != 2:
             raise ArgumentTypeError(
-                f"must hold pairs of a token id and a number, not {checks.shown(pair)}",
+                f"must hold pairs of a token id and a number, not {checks.brief(pair)}",
                 argument=name,
             )
         token, value = pair
@@ -260,7 +260,7 @@ def checked_tokens(name: str, tokens: object) -> tuple[int, ...]:
         tokens, Collection
     ):
         raise ArgumentTypeError(
-            f"must be {words().many} of token ids, not {checks.shown(tokens)}",
+            f"must be {words().many} of token ids, not {checks.brief(tokens)}",
             argument=name,
         )
     where = argument_of(name)
@@ -270,7 +270,7 @@ def checked_tokens(name: str, tokens: object) -> tuple[int, ...]:
 
 def _checked_token(where: Argument, token: object) -> int:
     """Convert a key of a mapping to a token id."""
-    problem = f"needs a token id, an integer of at least 0, not {checks.shown(token)}"
+    problem = f"needs a token id, an integer of at least 0, not {checks.brief(token)}"
     if isinstance(token, bool) or not hasattr(token, "__index__"):
         raise ArgumentTypeError(problem, argument=where)
     if operator.index(token) < 0:

@@ -229,14 +229,14 @@ def list_ollama_models() -> list[OllamaModel]:
 def ollama_path(name: str) -> Path:
     """Return the path of a model in the store of Ollama; the default tag is "latest"."""
     models = list_ollama_models()
-    asked = name.strip().lower()
-    full_name = asked if ":" in asked.rsplit("/", 1)[-1] else f"{asked}:latest"
+    lower = name.strip().lower()
+    full_name = lower if ":" in lower.rsplit("/", 1)[-1] else f"{lower}:latest"
     for model in models:
         if model.name.lower() == full_name:
             return model.path
-    same = [model for model in models if model.name.lower().split(":")[0] == asked]
-    if len(same) == 1:  # the model has only one tag
-        return same[0].path
+    tags = [model for model in models if model.name.lower().split(":")[0] == lower]
+    if len(tags) == 1:  # the model has only one tag
+        return tags[0].path
     if not models:
         folders = " or ".join(str(store) for store in stores())
         raise ModelLoadError(

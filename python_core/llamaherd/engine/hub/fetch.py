@@ -102,7 +102,7 @@ def model_path(
     """Return the path of the file to load; an existing path is returned unchanged."""
     if not isinstance(path, (str, os.PathLike)):
         raise ArgumentTypeError(
-            f"must be a path, not {checks.shown(path)}", argument=name
+            f"must be a path, not {checks.brief(path)}", argument=name
         )
     file = Path(path)
     if file.is_file():
@@ -222,9 +222,9 @@ def _cached_file(name: str, folder: Path) -> Path | None:
         for model in cache.list_cached_models(None if is_own else folder)
         if cache.OPTIMIZED not in model.path.parts
     ]
-    asked = name.lower()
-    exact = [m for m in models if m.name.lower() in {asked, f"{asked}.gguf"}]
-    matches = exact or [m for m in models if asked in m.name.lower()]
+    lower = name.lower()
+    exact = [m for m in models if m.name.lower() in {lower, f"{lower}.gguf"}]
+    matches = exact or [m for m in models if lower in m.name.lower()]
     if len({model.name for model in matches}) > 1:
         names = ", ".join(model.name for model in matches)
         raise ModelLoadError(
@@ -248,6 +248,7 @@ def _checked_sha256(value: object) -> str | None:
     text = checks.text("sha256", value).lower()
     if not _SHA256.fullmatch(text):
         raise ArgumentError(
-            f"must be 64 hexadecimal digits, not {checks.shown(value)}", argument="sha256"
+            f"must be 64 hexadecimal digits, not {checks.brief(value)}",
+            argument="sha256",
         )
     return text

@@ -73,11 +73,11 @@ def parse(source: object, name: str = "source") -> Source:
         return LocalFile(Path(os.fsdecode(source)).expanduser())
     if not isinstance(source, str):
         raise ArgumentTypeError(
-            f"must be a path, not {checks.shown(source)}", argument=name
+            f"must be a path, not {checks.brief(source)}", argument=name
         )
     if not source or "\0" in source:
         raise ArgumentError(
-            f"must be {_FORMS}, not {checks.shown(source)}", argument=name
+            f"must be {_FORMS}, not {checks.brief(source)}", argument=name
         )
     match = _SCHEME.match(source)
     scheme = match[1].lower() if match else ""
@@ -87,7 +87,7 @@ def parse(source: object, name: str = "source") -> Source:
             _ = parts.port, (parts.hostname or "").encode("idna")
         except ValueError as error:
             raise ArgumentError(
-                f"{checks.shown(source)} is not an address: {error}",
+                f"{checks.brief(source)} is not an address: {error}",
                 argument=name,
                 code="no_address",
                 form="{name}: {problem}",
@@ -121,7 +121,7 @@ def _hub_model(source: str, rest: str, name: str) -> HubModel:
     if match is None or not is_name or ".." in PurePosixPath(file or "").parts:
         raise ArgumentError(
             f'must be "hf:owner/repo", "hf:owner/repo/file.gguf" or '
-            f'"hf:owner/repo:Q4_K_M", not {checks.shown(source)}',
+            f'"hf:owner/repo:Q4_K_M", not {checks.brief(source)}',
             argument=name,
         )
     file_or_quantization = file or match["quantization"]

@@ -141,7 +141,7 @@ def _check_lora(name: Name, item: object) -> Lora:
     if isinstance(item, tuple):
         if len(item) != 2:
             raise ArgumentTypeError(
-                f"must be a path or a pair of path and scale, not {checks.shown(item)}",
+                f"must be a path or a pair of path and scale, not {checks.brief(item)}",
                 argument=name,
             )
         path = item[0]

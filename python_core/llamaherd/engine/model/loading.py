@@ -81,7 +81,7 @@ def checked_layers(n_gpu_layers: object) -> int:
     if isinstance(n_gpu_layers, str):
         if n_gpu_layers != "auto":
             raise ArgumentError(
-                f'must be a whole number or "auto", not {checks.shown(n_gpu_layers)}',
+                f'must be a whole number or "auto", not {checks.brief(n_gpu_layers)}',
                 argument="n_gpu_layers",
             )
         return -1 if shim.supports_gpu() else 0

@@ -151,7 +151,7 @@ def _checked_ids(name: Name, tokens: object) -> Collection[int]:
     is_text = isinstance(tokens, (str, bytes, bytearray))
     if is_text or no_order or not hasattr(tokens, "__iter__"):
         raise ArgumentTypeError(
-            f"must be text or a sequence of token ids, not {checks.shown(tokens)}",
+            f"must be text or a sequence of token ids, not {checks.brief(tokens)}",
             argument=name,
         )
     if isinstance(tokens, array):
@@ -161,7 +161,7 @@ def _checked_ids(name: Name, tokens: object) -> Collection[int]:
         for i, token in enumerate(ids):
             if isinstance(token, bool) or not hasattr(token, "__index__"):
                 raise ArgumentTypeError(
-                    f"must be an integer, not {checks.shown(token)}",
+                    f"must be an integer, not {checks.brief(token)}",
                     argument=argument_of(name).at(i),
                 )
     return ids

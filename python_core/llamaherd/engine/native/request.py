@@ -49,19 +49,19 @@ def _regex_problem(regex: str, message: str) -> str:
     llguidance writes `... (in regex): regex parse error:`, the regex with escapes, a line
     with carets below the fault, and `error: REASON`; or `... (in regex): REASON`.
     """
-    shown = checks.quoted(regex)
+    text = checks.quoted(regex)
     parsed = _PARSE_ERROR.search(message)
     if parsed is None:
         reason = message.partition(" (in regex): ")[2] or message
         if reason.startswith("regex parse error"):  # the shim cuts a long message
-            return f"regex {shown} cannot be parsed"
-        return f"regex {shown} cannot be used: {reason.splitlines()[0]}"
+            return f"regex {text} cannot be parsed"
+        return f"regex {text} cannot be used: {reason.splitlines()[0]}"
     written, marks, reason = parsed.groups()
     n, at = 0, 0
     while n < len(regex) and at < min(marks.index("^"), len(written)):
         at += 1 if written[at] == regex[n] else 2  # an escape
         n += 1
-    return f"regex {shown} cannot be parsed: {reason}, at character {n + 1}"
+    return f"regex {text} cannot be parsed: {reason}, at character {n + 1}"
 
 
 _PARSE_ERROR = re.compile(

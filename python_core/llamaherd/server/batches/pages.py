@@ -240,10 +240,10 @@ class BatchPages:
     async def _batches(self, request: Request) -> Response:
         """List batches of requests."""
         batches = await self._service.do(lambda store: store.batches())
-        return _page(request, list(map(self._service.shown, batches)), "batches")
+        return _page(request, list(map(self._service.with_reason, batches)), "batches")
 
     def _show_batch(self, batch: Batch) -> Response:
-        return json_response(self._service.shown(batch).document)
+        return json_response(self._service.with_reason(batch).document)
 
     async def _requested_batch(self, request: Request) -> Batch:
         batch_id = request.path_params["id"]
@@ -312,8 +312,8 @@ def _page(
 def _check_upload(form: Mapping[str, str | None]) -> int | None:
     """Check the fields of a form; return the number of seconds that its file is kept."""
     seconds = checks.digits(form.get(_SECONDS) or "")
-    given = form if seconds is None else {**form, _SECONDS: seconds}
-    fields = _Upload.effective_fields(given)
+    values = form if seconds is None else {**form, _SECONDS: seconds}
+    fields = _Upload.effective_fields(values)
     if not fields.keys() & {_ANCHOR, _SECONDS}:
         return None
     expiry = {"anchor": fields.get(_ANCHOR), "seconds": fields.get(_SECONDS)}

@@ -76,7 +76,7 @@ class BatchService:
         """Number of batches that are not finished."""
         return len(self._runs)
 
-    def shown(self, batch: Batch) -> Batch:
+    def with_reason(self, batch: Batch) -> Batch:
         """Return a stored batch with the reason why it waits or stopped, if any."""
         if not batch.is_active:
             return batch
@@ -141,7 +141,7 @@ class BatchService:
         # The run may have ended or started while the store was used.
         if batch.id in self._runs:
             self._runs[batch.id][0].end("cancelled")
-            return self.shown(cancelling)
+            return self.with_reason(cancelling)
         ended = await self.do(lambda store: store.finish(cancelling))
         self._stopped.pop(batch.id, None)
         self._ended = None
@@ -217,7 +217,7 @@ class BatchRun:
         if self._problem:
             return "storage_failed", self._problem
         names = {self._models.name_of(name or None) for name in self._batch.models or ()}
-        for model in self._models.shown():
+        for model in self._models.statuses():
             if model.name in names and model.n_patient:
                 return "waiting_for_memory", (
                     f"requests wait for memory for the model {model.name!r}, which "

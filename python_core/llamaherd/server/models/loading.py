@@ -27,7 +27,7 @@ from llamaherd.server.chats import with_defaults
 from llamaherd.server.errors import JSON, ApiError
 from llamaherd.server.formats import Served
 from llamaherd.server.models.spec import FileContents, ModelSpec, cache_sizes, identity_of
-from llamaherd.server.state import RequestQueue, ShownModel
+from llamaherd.server.state import ModelStatus, RequestQueue
 
 if TYPE_CHECKING:
     import asyncio
@@ -174,7 +174,7 @@ class StoredModel(ABC):
         """Return the identity of the model that answers, see `ModelStore`."""
 
     @abstractmethod
-    def shown(self, name: str) -> ShownModel:
+    def status(self, name: str) -> ModelStatus:
         """Return the data that pages show about one of the names."""
 
     @property
@@ -208,8 +208,8 @@ class OpenModel(StoredModel):
         other = self._served.embedding_model if endpoint in _OF_VECTORS else None
         return identity_of([self._served.model, *([] if other is None else [other])])
 
-    def shown(self, name: str) -> ShownModel:
-        return ShownModel(name=name, model=self._served.model)
+    def status(self, name: str) -> ModelStatus:
+        return ModelStatus(name=name, model=self._served.model)
 
 
 class ServedFile(StoredModel):
@@ -277,10 +277,10 @@ class ServedFile(StoredModel):
             self.spec.path, adapters.get(name), is_loaded=is_loaded
         )
 
-    def shown(self, name: str) -> ShownModel:
+    def status(self, name: str) -> ModelStatus:
         served = self.served.get(name)
         is_base = name == self.name
-        return ShownModel(
+        return ModelStatus(
             name=name,
             parent=None if is_base else self.name,
             state=self.state,

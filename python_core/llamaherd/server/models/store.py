@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from llamaherd.engine.model.loading import ModelHeader
     from llamaherd.engine.model.model import Model
     from llamaherd.server.formats import Served
-    from llamaherd.server.state import ShownModel
+    from llamaherd.server.state import ModelStatus
 
 log = logging.getLogger(__name__)
 
@@ -130,9 +130,9 @@ class ModelStore:
         served = (item for model in self._models for item in model.served.items())
         return {name: part.slot_times for name, part in served}
 
-    def shown(self) -> list[ShownModel]:
+    def statuses(self) -> list[ModelStatus]:
         """Return the data that pages show about each model and adapter."""
-        return [model.shown(name) for name, model in self._of_name.items()]
+        return [model.status(name) for name, model in self._of_name.items()]
 
     # ---- requests ----
 

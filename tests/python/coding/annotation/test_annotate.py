@@ -47,28 +47,28 @@ def test_says_what_classify_parallel_says(context: lh.Context, make: Any) -> Non
     assert frames.names(coded.frame) == ["id", "text", *COLUMNS, "error"]
     assert frames.column(coded.frame, "id", "id") == DATA["id"]
     assert frames.column(coded.frame, "text", "text") == TEXTS
-    same = classified(context, TOPICS)
-    labels = list(same.labels)
+    expected = classified(context, TOPICS)
+    labels = list(expected.labels)
     labels.insert(1, None)
     assert coded.labels == labels
     assert frames.column(coded.frame, "label", "label") == labels
     assert coded.errors == [None] * 6
     assert coded.names == TOPICS.names
-    there = [i for i, text in enumerate(TEXTS) if text is not None]
+    rows = [i for i, text in enumerate(TEXTS) if text is not None]
     assert coded.probs is not None
-    np.testing.assert_allclose(coded.probs[there], same.probs, atol=1e-6)
+    np.testing.assert_allclose(coded.probs[rows], expected.probs, atol=1e-6)
     assert np.isnan(coded.probs[1]).all()
     for name in COLUMNS[1:5]:
         values = frames.column(coded.frame, name, name)
         assert values[1] is None
-        found = [values[i] for i in there]
-        np.testing.assert_allclose(found, getattr(same, name), atol=1e-6)
+        numbers = [values[i] for i in rows]
+        np.testing.assert_allclose(numbers, getattr(expected, name), atol=1e-6)
     assert coded.stats.n_prompts == 4  # equal texts are computed once
     n = sum(label == "Sports" for label in labels)
     counts = sorted([(-n, 0, f"Sports {n}"), (n - 5, 1, f"Business {5 - n}")])
-    told = ", ".join(count for *_, count in counts)
-    said, note, *_ = repr(coded).splitlines()
-    assert said == f"<Coded: 6 texts, 2 labels ({told}), 1 missing, 0 failed>"
+    shares = ", ".join(count for *_, count in counts)
+    head, note, *_ = repr(coded).splitlines()
+    assert head == f"<Coded: 6 texts, 2 labels ({shares}), 1 missing, 0 failed>"
     assert note.startswith("Note: Median coverage is")  # the model is random
 
 
@@ -90,15 +90,15 @@ def test_frames_of_pandas_keep_their_index_and_get_categories(
     context: lh.Context,
 ) -> None:
     frame = pd.DataFrame(DATA, index=list("aabbcc"))
-    made = lh.annotate(frame, "text", TOPICS, context).frame
-    assert list(made.index) == list("aabbcc")
-    assert list(made["label"].cat.categories) == ["Sports", "Business"]
+    table = lh.annotate(frame, "text", TOPICS, context).frame
+    assert list(table.index) == list("aabbcc")
+    assert list(table["label"].cat.categories) == ["Sports", "Business"]
     assert list(frame.columns) == ["id", "text"]
     scale = lh.Codebook("How much?", ["low", "mid", "high"], type="ordinal")
-    made = lh.annotate(frame, "text", scale, context).frame
-    assert made["label"].cat.ordered
-    wanted = made["p_low"] + 2 * made["p_mid"] + 3 * made["p_high"]
-    np.testing.assert_allclose(made["mean"], wanted)
+    table = lh.annotate(frame, "text", scale, context).frame
+    assert table["label"].cat.ordered
+    means = table["p_low"] + 2 * table["p_mid"] + 3 * table["p_high"]
+    np.testing.assert_allclose(table["mean"], means)
 
 
 ANGER = lh.Codebook("How angry?", lh.number_scale(0, 10))
@@ -123,12 +123,12 @@ def test_no_texts_have_the_same_columns(
 
 def test_columns_have_the_names_that_are_wanted(context: lh.Context) -> None:
     def named(columns: Any) -> list[str]:
-        made = lh.annotate(DATA, "text", TOPICS, context, columns=columns)
-        return list(made.frame)[2:]
+        coded = lh.annotate(DATA, "text", TOPICS, context, columns=columns)
+        return list(coded.frame)[2:]
 
     assert named("my_") == [f"my_{name}" for name in [*COLUMNS, "error"]]
-    wanted = {"label": "topic", "p_": "share_", "p_Business": "b", "margin": None}
-    assert named(wanted) == [
+    names = {"label": "topic", "p_": "share_", "p_Business": "b", "margin": None}
+    assert named(names) == [
         "topic", "prob", "entropy", "coverage", "share_Sports", "b", "error",
     ]  # fmt: skip
     taken = {**DATA, "prob": [0] * 6}
@@ -136,8 +136,8 @@ def test_columns_have_the_names_that_are_wanted(context: lh.Context) -> None:
         lh.ArgumentError, match=r"'prob' already.*columns={'prob': ...}"
     ) as refused:
         lh.annotate(taken, "text", TOPICS, context)
-    found = refused.value
-    assert (found.argument, found.place, found.code) == ("columns", ("prob",), "conflict")
+    error = refused.value
+    assert (error.argument, error.place, error.code) == ("columns", ("prob",), "conflict")
     lh.annotate(taken, "text", TOPICS, context, columns={"prob": "q"})
     with pytest.raises(ValueError, match="there is no 'topic'; there are 'label'"):
         named({"topic": "x"})
@@ -153,16 +153,16 @@ def test_several_labels_have_a_probability_each(context: lh.Context) -> None:
     )
     coded = lh.annotate(DATA, "text", book, context)
     prompts = frame_of(book).prompts([text for text in TEXTS if text is not None])
-    same = lh.classify_parallel(context, prompts, ["yes", "no"])
-    there = [i for i, text in enumerate(TEXTS) if text is not None]
+    answers = lh.classify_parallel(context, prompts, ["yes", "no"])
+    rows = [i for i, text in enumerate(TEXTS) if text is not None]
     assert coded.probs is not None
     np.testing.assert_allclose(
-        coded.probs[there], same.probs[:, 0].reshape(5, 3), atol=1e-6
+        coded.probs[rows], answers.probs[:, 0].reshape(5, 3), atol=1e-6
     )
     assert list(coded.frame)[2:] == ["label", "coverage", "p_a", "p_b", "p_c", "error"]
     for label, row in zip(coded.labels, coded.probs, strict=True):
-        wanted = "; ".join(n for n, p in zip("abc", row, strict=True) if p > 0.5)
-        assert label == (None if np.isnan(row).any() else wanted)
+        expected = "; ".join(n for n, p in zip("abc", row, strict=True) if p > 0.5)
+        assert label == (None if np.isnan(row).any() else expected)
     written = lh.annotate(DATA, "text", book, context, method="generate")
     assert written.probs is None
     assert [label is None for label in written.labels] == [text is None for text in TEXTS]
@@ -214,8 +214,8 @@ def test_calibrations_are_those_of_all_rows(context: lh.Context) -> None:
     fitted = lh.annotate(DATA, "text", TOPICS, context, calibrate="batch")
     assert plain.probs is not None
     assert fitted.probs is not None
-    there = [i for i, text in enumerate(TEXTS) if text is not None]
-    prior = plain.probs[there].mean(axis=0)
+    rows = [i for i, text in enumerate(TEXTS) if text is not None]
+    prior = plain.probs[rows].mean(axis=0)
     shares = plain.probs / prior
     np.testing.assert_allclose(
         fitted.probs, shares / shares.sum(axis=1, keepdims=True), atol=1e-6
@@ -224,8 +224,8 @@ def test_calibrations_are_those_of_all_rows(context: lh.Context) -> None:
     for name in ("prob", "coverage"):
         assert fitted.frame[name][missing] is None
     np.testing.assert_allclose(
-        [fitted.frame["coverage"][i] for i in there],
-        [plain.frame["coverage"][i] for i in there],
+        [fitted.frame["coverage"][i] for i in rows],
+        [plain.frame["coverage"][i] for i in rows],
     )
     stored = lh.Calibration.from_json(fitted.run["calibration"])
     assert stored.prior == pytest.approx(tuple(prior))
@@ -278,8 +278,8 @@ def test_the_record_can_be_run_again(context: lh.Context) -> None:
     prompt = prompts["before"] + "Rain." + prompts["after"][0]
     assert prompt == frame_of(TOPICS).prompts(["Rain."])[0]
     assert prompt.startswith(prompts["shared"])
-    same = lh.annotate(DATA, "text", TOPICS, context)
-    assert same.run["texts_sha256"] == run["texts_sha256"]
+    repeated = lh.annotate(DATA, "text", TOPICS, context)
+    assert repeated.run["texts_sha256"] == run["texts_sha256"]
     other = lh.annotate({"text": ["a", "b"]}, "text", TOPICS, context)
     swapped = lh.annotate({"text": ["b", "a"]}, "text", TOPICS, context)
     assert other.run["texts_sha256"] != swapped.run["texts_sha256"]
@@ -341,9 +341,9 @@ def test_jobs_run_beside_their_caller(context: lh.Context) -> None:
 def test_what_is_wrong(
     context: lh.Context, arguments: dict[str, Any], error: type[Exception], message: str
 ) -> None:
-    given = {"frame": DATA, "text": "text", "codebook": TOPICS, "context": context}
+    defaults = {"frame": DATA, "text": "text", "codebook": TOPICS, "context": context}
     with pytest.raises(error, match=message):
-        lh.annotate(**{**given, **arguments})
+        lh.annotate(**{**defaults, **arguments})
 
 
 @pytest.mark.model
@@ -352,14 +352,14 @@ def test_chats_are_those_of_the_template(smollm2: lh.Model) -> None:
     texts = ["The team won.", "Profits rose."]
     with lh.Context(smollm2, flash_attn=True) as context:
         coded = lh.annotate({"text": texts}, "text", book, context, chat=True)
-        same = lh.classify_parallel(
+        expected = lh.classify_parallel(
             context,
             frame_of(book, chat=True).prompts(texts),
             book.names,
             chat=True,
             system="Be brief.",
         )
-    np.testing.assert_allclose(coded.probs, same.probs, atol=1e-6)
+    np.testing.assert_allclose(coded.probs, expected.probs, atol=1e-6)
     assert coded.run["prompts"]["chat_template"] == smollm2.chat_template
     assert "Be brief." in coded.run["prompts"]["shared"]
 

@@ -34,22 +34,22 @@ def test_blocks_are_one_call(
 ) -> None:
     whole = lh.annotate(DATA, "text", TOPICS, context)
     monkeypatch.setattr(model_step, "BLOCK", 2)
-    told: list[lh.types.Progress] = []
-    blocks = lh.annotate(DATA, "text", TOPICS, context, progress=told.append)
+    steps: list[lh.types.Progress] = []
+    blocks = lh.annotate(DATA, "text", TOPICS, context, progress=steps.append)
     assert blocks.labels == whole.labels
     np.testing.assert_allclose(blocks.probs, whole.probs, atol=1e-3)
     assert blocks.stats.n_prompts == 4
-    assert {progress.n_total for progress in told} == {4}
+    assert {progress.n_total for progress in steps} == {4}
     assert blocks.stats.prefill_tokens_per_s > 0
 
 
 @pytest.mark.parametrize("calibrate", [None, "contextual"])
 def test_progress_ends_at_its_total(context: lh.Context, calibrate: Any) -> None:
     """Prompts without content were counted as done, but not in the total."""
-    told: list[lh.types.Progress] = []
-    lh.annotate(DATA, "text", TOPICS, context, calibrate=calibrate, progress=told.append)
-    assert all(progress.n_done <= progress.n_total for progress in told)
-    assert told[-1].n_done == told[-1].n_total == 4 + 3 * bool(calibrate)
+    steps: list[lh.types.Progress] = []
+    lh.annotate(DATA, "text", TOPICS, context, calibrate=calibrate, progress=steps.append)
+    assert all(progress.n_done <= progress.n_total for progress in steps)
+    assert steps[-1].n_done == steps[-1].n_total == 4 + 3 * bool(calibrate)
 
 
 def test_blocks_do_not_draw_alike(
@@ -86,11 +86,11 @@ def test_a_block_is_prepared_while_the_last_one_runs(
 
     def spy_prepare(*args: Any, **more: Any) -> Any:
         nonlocal n_prepared
-        made = prepare(*args, **more)
+        block = prepare(*args, **more)
         n_prepared += bool(args[1])
         if n_prepared > 1:
             is_prepared.set()
-        return made
+        return block
 
     def spy_steps(call: Call, *args: Any, **more: Any) -> Any:
         nonlocal n_running, most
@@ -120,15 +120,15 @@ def test_a_block_is_prepared_while_the_last_one_runs(
 class SpiedJournal(Journal):
     """Journal that records when it is opened and closed."""
 
-    told: ClassVar[list[str]] = []
+    events: ClassVar[list[str]] = []
 
     def __init__(self, path: str) -> None:
         super().__init__(path)
-        self.told.append("opened")
+        self.events.append("opened")
 
     def close(self) -> None:
         super().close()
-        self.told.append("closed")
+        self.events.append("closed")
 
 
 @pytest.mark.parametrize("calibrate", [None, "contextual"])
@@ -137,17 +137,17 @@ def test_a_journal_is_opened_once_for_all_blocks(
 ) -> None:
     monkeypatch.setattr(model_step, "BLOCK", 1)
     monkeypatch.setattr(call_sequence, "Journal", SpiedJournal)
-    monkeypatch.setattr(SpiedJournal, "told", [])
+    monkeypatch.setattr(SpiedJournal, "events", [])
     path = tmp_path / "run.journal"
-    given = {"journal": path, "calibrate": calibrate}
-    nothing = lh.annotate({"text": [None]}, "text", TOPICS, context, **given)
+    options = {"journal": path, "calibrate": calibrate}
+    nothing = lh.annotate({"text": [None]}, "text", TOPICS, context, **options)
     assert nothing.labels == [None]
-    assert SpiedJournal.told == []
+    assert SpiedJournal.events == []
     assert not path.exists()
-    lh.annotate(DATA, "text", TOPICS, context, **given)
-    assert SpiedJournal.told == ["opened", "closed"]
-    again = lh.annotate(DATA, "text", TOPICS, context, **given)
-    assert SpiedJournal.told == ["opened", "closed"] * 2
+    lh.annotate(DATA, "text", TOPICS, context, **options)
+    assert SpiedJournal.events == ["opened", "closed"]
+    again = lh.annotate(DATA, "text", TOPICS, context, **options)
+    assert SpiedJournal.events == ["opened", "closed"] * 2
     assert again.stats.n_journal == again.stats.n_prompts == 4 + 3 * bool(calibrate)
 
 
@@ -166,12 +166,12 @@ def test_what_runs_is_stored_though_the_next_block_cannot_be_made(
     monkeypatch.setattr(model_step, "prepare_classify", refuse)
     monkeypatch.setattr(model_step, "BLOCK", 50)
     monkeypatch.setattr(call_sequence, "Journal", SpiedJournal)
-    monkeypatch.setattr(SpiedJournal, "told", [])
+    monkeypatch.setattr(SpiedJournal, "events", [])
     data = {"text": [f"Text {i}." for i in range(200)]}
     path = tmp_path / "run.journal"
     with pytest.raises(MemoryError, match="too many"):
         lh.annotate(data, "text", TOPICS, context, journal=path)
-    assert SpiedJournal.told == ["opened", "closed"]
+    assert SpiedJournal.events == ["opened", "closed"]
     assert len(lh.journal_read(path)) >= 50
     assert context.load.n_running == 0
 
@@ -237,16 +237,18 @@ def test_parts_are_joined_by_the_rule(context: lh.Context) -> None:
     assert all(
         len(lh.tokenize(context.model, part, add_special=False)) <= 200 for part in parts
     )
-    each = lh.annotate({"text": parts}, "text", TOPICS, context)
-    assert each.probs is not None
-    np.testing.assert_allclose(coded("first").probs[0], each.probs[0], atol=1e-6)
-    np.testing.assert_allclose(coded("last").probs[0], each.probs[-1], atol=1e-6)
-    np.testing.assert_allclose(coded("mean").probs[0], each.probs.mean(axis=0), atol=1e-6)
+    by_part = lh.annotate({"text": parts}, "text", TOPICS, context)
+    assert by_part.probs is not None
+    np.testing.assert_allclose(coded("first").probs[0], by_part.probs[0], atol=1e-6)
+    np.testing.assert_allclose(coded("last").probs[0], by_part.probs[-1], atol=1e-6)
+    np.testing.assert_allclose(
+        coded("mean").probs[0], by_part.probs.mean(axis=0), atol=1e-6
+    )
     short = lh.annotate({"text": ["x"]}, "text", TOPICS, context)
     assert short.probs is not None
     for rule in ("first", "last", "mean", "majority"):  # "x" has one part
         np.testing.assert_allclose(coded(rule).probs[1], short.probs[0], atol=1e-6)
-    votes = [each.labels.count(name) / len(parts) for name in TOPICS.names]
+    votes = [by_part.labels.count(name) / len(parts) for name in TOPICS.names]
     np.testing.assert_allclose(coded("majority").probs[0], votes, atol=1e-6)
 
 

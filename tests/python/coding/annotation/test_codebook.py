@@ -223,11 +223,11 @@ def test_what_is_wrong(
 
 
 def test_the_hash_tells_what_is_asked() -> None:
-    def made(**changes: Any) -> str:
+    def sha(**changes: Any) -> str:
         arguments = {"question": "Q?", "labels": {"a": "x", "b": ""}, **changes}
         return lh.Codebook(**arguments).hash
 
-    assert made() == made(labels={"a": "x", "b": ""}, examples=[])
+    assert sha() == sha(labels={"a": "x", "b": ""}, examples=[])
     changes: list[dict[str, Any]] = [
         {"question": "Q!"},
         {"labels": {"b": "", "a": "x"}},
@@ -241,7 +241,7 @@ def test_the_hash_tells_what_is_asked() -> None:
         {"words": {"told": "Mixed."}},
         {"system": "S"},
     ]
-    assert len({made(), *(made(**change) for change in changes)}) == len(changes) + 1
+    assert len({sha(), *(sha(**change) for change in changes)}) == len(changes) + 1
 
 
 def test_prompts_end_with_the_text() -> None:
@@ -270,8 +270,8 @@ def test_all_languages_have_all_words() -> None:
         assert list(words) == list(english)
         assert all(words.values())
         assert lh.Codebook("Q", ["a", "b"], language=language).fixed == words
-    own = dict.fromkeys(english, "w")
-    assert lh.Codebook("Q", ["a", "b"], language="it", words=own).fixed == own
+    fixed = dict.fromkeys(english, "w")
+    assert lh.Codebook("Q", ["a", "b"], language="it", words=fixed).fixed == fixed
     assert lh.Codebook("Q", ["a", "b"]).fixed["told"] == ""
 
 
@@ -363,8 +363,8 @@ def test_examples_that_contradict_each_other_are_refused() -> None:
         r"\(example 1\) and 'b' \(str\) \(example 3\)",
     ):
         lh.Codebook("Which?", ["a", "b"], examples=examples)
-    same = [("It is.", "a"), ("It is.", "a", "A reason.")]
-    assert len(lh.Codebook("Which?", ["a", "b"], examples=same).examples) == 2
+    repeated = [("It is.", "a"), ("It is.", "a", "A reason.")]
+    assert len(lh.Codebook("Which?", ["a", "b"], examples=repeated).examples) == 2
     sets = [("It is.", ["a", "b"]), ("It is.", ["b", "a"])]
     book = lh.Codebook("Which?", ["a", "b", "c"], type="multiple", examples=sets)
     assert len(book.examples) == 2

@@ -18,7 +18,7 @@ LABELS = ["a", "b", "a", None, "a", None]
 
 def coded(make: Any = pd.DataFrame, **more: Any) -> lh.Coded:
     data = {"text": ["t0", "t1", "t2", None, "t4", "t5"], "label": LABELS}
-    given = {
+    arguments = {
         "frame": make(data),
         "text": "text",
         "codebook": lh.Codebook("Which?", ["a", "b", "c"]),
@@ -30,7 +30,7 @@ def coded(make: Any = pd.DataFrame, **more: Any) -> lh.Coded:
         "run": {"n_rows": 6},
         "stats": Stats(),
     }
-    return lh.Coded(**{**given, **more})
+    return lh.Coded(**{**arguments, **more})
 
 
 @pytest.mark.parametrize("make", [pd.DataFrame, pl.DataFrame, pa.table, dict])
@@ -97,8 +97,8 @@ def test_it_says_how_many_texts_have_each_label() -> None:
     )
     several = lh.Codebook("Which?", ["a", "b"], type="multiple")
     labels = ["a; b", "", "b", None, "b", None]
-    told = repr(coded(codebook=several, labels=labels, names=("a", "b")))
-    assert "2 labels (b 3, a 1)" in told
+    page = repr(coded(codebook=several, labels=labels, names=("a", "b")))
+    assert "2 labels (b 3, a 1)" in page
     names = tuple(f"label{i}" for i in range(30))
     assert repr(coded(names=names)).count(" more)") == 1
 
@@ -158,13 +158,13 @@ def test_labels_changed_in_the_frame_are_not_passed_over(make: Any) -> None:
 @pytest.mark.parametrize("make", [pl.DataFrame, pa.table, dict])
 def test_a_missing_number_is_null_and_not_nan(make: Any) -> None:
     new = {"prob": np.array([0.5, np.nan]), "sd": np.array([np.nan, np.nan])}
-    made = frames.with_columns(make({"text": ["a", "b"]}), new)
+    frame = frames.with_columns(make({"text": ["a", "b"]}), new)
     table = (
-        made if isinstance(made, dict) else pl.DataFrame(made).to_dict(as_series=False)
+        frame if isinstance(frame, dict) else pl.DataFrame(frame).to_dict(as_series=False)
     )
     assert (table["prob"], table["sd"]) == ([0.5, None], [None, None])
     if make is pl.DataFrame:
-        assert made.schema["sd"] == pl.Float64
-    like = frames.table_like(made, {"x": [1.5, float("nan")]})
+        assert frame.schema["sd"] == pl.Float64
+    like = frames.table_like(frame, {"x": [1.5, float("nan")]})
     assert frames.column(like, "x", "x") == [1.5, None]
     assert (like if make is dict else pl.DataFrame(like))["x"][1] is None

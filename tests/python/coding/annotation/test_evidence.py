@@ -60,16 +60,16 @@ def test_each_label_has_a_quote(context: lh.Context, evidence: Any, method: Any)
 def test_a_data_frame_with_missing_places(context: lh.Context) -> None:
     frame = pd.DataFrame({"text": ["The team won.", None]})
     coded = lh.annotate(frame, "text", TOPICS, context, evidence=True, columns="x_")
-    made = coded.frame
-    assert made["x_start"].tolist()[0] == 0
-    assert made["x_start"].isna().tolist() == [False, True]
-    assert made["x_quote"].tolist()[0] == "The team won"[: made["x_end"].tolist()[0]]
+    table = coded.frame
+    assert table["x_start"].tolist()[0] == 0
+    assert table["x_start"].isna().tolist() == [False, True]
+    assert table["x_quote"].tolist()[0] == "The team won"[: table["x_end"].tolist()[0]]
 
 
 def test_the_label_is_calibrated_first(context: lh.Context) -> None:
     data = {"text": TEXTS}
-    given: Any = {"calibrate": "batch", "evidence": True}
-    coded = lh.annotate(data, "text", TOPICS, context, **given)
+    options: Any = {"calibrate": "batch", "evidence": True}
+    coded = lh.annotate(data, "text", TOPICS, context, **options)
     plain = lh.annotate(data, "text", TOPICS, context, calibrate="batch")
     assert coded.labels == plain.labels
     assert all(
@@ -99,7 +99,9 @@ def test_places_in_a_text_that_is_cut(context: lh.Context) -> None:
             split=split,
             part_tokens=40,
         )
-        quote, start, end = (each[0] for each in columns(coded, "quote", "start", "end"))
+        quote, start, end = (
+            column[0] for column in columns(coded, "quote", "start", "end")
+        )
         assert text[start:end] == quote
         assert (start < len(text) / 2) == (split == "first")
 
@@ -114,13 +116,13 @@ def test_a_quote_is_from_the_part_that_supports_the_label_most(
     coded = lh.annotate(
         {"text": [text, text]}, "text", TOPICS, context, evidence=True, **options
     )
-    quote, start, end = (each[0] for each in columns(coded, "quote", "start", "end"))
+    quote, start, end = (column[0] for column in columns(coded, "quote", "start", "end"))
     assert text[start:end] == quote
     parts = parts_of(context.model, text, 60)
     assert len(parts) > 2
-    each = lh.annotate({"text": parts}, "text", TOPICS, context)
-    assert each.probs is not None
-    best = int(each.probs[:, TOPICS.names.index(coded.labels[0])].argmax())
+    by_part = lh.annotate({"text": parts}, "text", TOPICS, context)
+    assert by_part.probs is not None
+    best = int(by_part.probs[:, TOPICS.names.index(coded.labels[0])].argmax())
     first = sum(map(len, parts[:best]))
     assert first <= start < end <= first + len(parts[best])
 

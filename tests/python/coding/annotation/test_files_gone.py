@@ -26,9 +26,9 @@ def path(tmp_path: Path) -> Path:
 def coded(model: lh.Model) -> dict[str, Any]:
     """Code a text; return the description of the model."""
     with lh.Context(model, n_threads=1) as context:
-        found = lh.annotate({"text": ["x"]}, "text", BOOK, context)
-    assert None not in found.labels
-    record: dict[str, Any] = found.run["model"]
+        labelled = lh.annotate({"text": ["x"]}, "text", BOOK, context)
+    assert None not in labelled.labels
+    record: dict[str, Any] = labelled.run["model"]
     return record
 
 
@@ -78,4 +78,4 @@ def test_a_file_that_is_no_longer_the_loaded_one_has_no_hash(
         record = coded(model)
         assert record["sha256"] is None
         assert record["size_bytes"] == size
-        assert [each["sha256"] for each in record["loras"]] == [None]
+        assert [weights["sha256"] for weights in record["loras"]] == [None]

@@ -55,19 +55,19 @@ def test_columns_are_those_that_were_told(context: lh.Context) -> None:
         ({**BOOK, "type": "ordinal"}, {"calibrate": "batch"}),
     ):
         roles = _r.annotate_roles(tagged(book), options)["value"]
-        found = coded(context, book, **options, seed=4e9, versions={"R": "4.2.2"})
-        assert list(found["columns"]) == roles
-        assert [label is None for label in found["labels"]] == [False, True, False]
+        reply = coded(context, book, **options, seed=4e9, versions={"R": "4.2.2"})
+        assert list(reply["columns"]) == roles
+        assert [label is None for label in reply["labels"]] == [False, True, False]
         for role in set(roles) - {"label", "error"}:
-            assert all(isinstance(value, float) for value in found["columns"][role])
-        assert json.loads(found["run"])["versions"]["R"] == "4.2.2"
-        assert "prompts" in found["stats"]["page"][0]
+            assert all(isinstance(value, float) for value in reply["columns"][role])
+        assert json.loads(reply["run"])["versions"]["R"] == "4.2.2"
+        assert "prompts" in reply["stats"]["page"][0]
 
 
 def test_a_codebook_is_described() -> None:
-    made = plain(_r.codebook_make(json.dumps(BOOK))["value"])
-    assert made["hash"] == lh.Codebook("Which?", ["a", "b"]).hash
-    assert made["page"][0].startswith("<llamaherd_codebook> one label per text")
+    description = plain(_r.codebook_make(json.dumps(BOOK))["value"])
+    assert description["hash"] == lh.Codebook("Which?", ["a", "b"]).hash
+    assert description["page"][0].startswith("<llamaherd_codebook> one label per text")
     preview = plain(_r.prompt_preview(tagged(BOOK), "T")["value"])
     assert preview["prompt"].endswith("Text: T\nLabel:")
     assert preview["tokens"] is None

@@ -11,7 +11,7 @@ from llamaherd.coding.annotation.codebook_file import codebook_from, is_ready, s
 
 ROOT = Path(__file__).resolve().parents[4]
 LISTED = lh.list_ready_codebooks()
-NAMES = [each.name for each in LISTED]
+NAMES = [book.name for book in LISTED]
 
 
 @pytest.mark.parametrize("ready", LISTED, ids=NAMES)
@@ -30,7 +30,7 @@ def test_each_is_a_codebook_that_a_file_keeps(
 def test_a_target_is_a_part_of_the_text_only() -> None:
     book = lh.ready_codebook("stance", "the {new} 'tax'")
     assert "the {new} 'tax'" in book.question
-    assert all("{target}" not in each for each in book.definitions.values())
+    assert all("{target}" not in definition for definition in book.definitions.values())
     assert book.names == ("favour", "against", "neither")
 
 
@@ -69,9 +69,9 @@ def test_what_was_measured_is_what_the_page_has() -> None:
     folder = ROOT / "python_core/llamaherd/coding/annotation/ready"
     measured = json.loads((folder / "measured.json").read_text(encoding="utf-8"))
     page = (ROOT / "docs/codebooks.md").read_text(encoding="utf-8")
-    for each in LISTED:
-        assert each.measured == measured.get(each.name, "not measured")
-        assert f"| `{each.name}` |" in page
+    for book in LISTED:
+        assert book.measured == measured.get(book.name, "not measured")
+        assert f"| `{book.name}` |" in page
     for name, words in measured.items():
         share = words.partition("%")[0]
         rows = [line for line in page.splitlines() if line.startswith(f"| `{name}` | ")]

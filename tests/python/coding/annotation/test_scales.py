@@ -38,9 +38,9 @@ THERE = [0, 2, 3, 5]
     ],
 )
 def test_numbers_are_exact(scale: tuple[Any, ...], values: tuple[float, ...]) -> None:
-    made = lh.number_scale(*scale)
-    assert made.numbers == values
-    assert list(made.definitions) == [str(each) for each in values]
+    labels = lh.number_scale(*scale)
+    assert labels.numbers == values
+    assert list(labels.definitions) == [str(value) for value in values]
 
 
 @pytest.mark.parametrize(
@@ -75,7 +75,7 @@ def test_a_codebook_knows_its_numbers() -> None:
     assert ANGER.type == "scale"
     assert ANGER.numbers == tuple(range(11))
     assert ANGER.definitions["0"] == "not at all"
-    assert [each.label for each in ANGER.examples] == ["0", "10"]
+    assert [example.label for example in ANGER.examples] == ["0", "10"]
     assert "Scale from 0 to 10 in steps of 1" in str(ANGER)
     likert = lh.Codebook("Q?", ["1", "2", "5"], type="ordinal")
     assert likert.numbers == (1, 2, 5)
@@ -125,24 +125,24 @@ def test_a_file_keeps_the_scale() -> None:
 
 
 def test_the_prompt_lists_named_numbers_alone() -> None:
-    made = frame_of(ANGER)
-    assert made.before == (
+    frame = frame_of(ANGER)
+    assert frame.before == (
         "How angry is the text?\n\n"
         "Numbers:\n- 0: not at all\n- 10: extremely\n\n"
         "Answer with exactly one number from 0 to 10, in steps of 1.\n\n"
         "Text: A goal.\nNumber: 0\n\nText: I hate it!\nNumber: 10\n\nText: "
     )
-    assert made.after == ("\nNumber:",)
+    assert frame.after == ("\nNumber:",)
     plain = lh.Codebook("Wie?", lh.number_scale(-1, 1, 0.5), language="de")
     assert "Zahl von -1 bis 1, in Schritten von 0.5." in frame_of(plain).before
     assert "Zahlen:" not in frame_of(plain).before
 
 
 def test_other_languages_need_the_words_of_a_scale() -> None:
-    own = {key: key for key in lh.Codebook("Q", ["a", "b"]).fixed if "numb" not in key}
-    assert lh.Codebook("Q", ["a", "b"], language="it", words=own)
+    words = {key: key for key in lh.Codebook("Q", ["a", "b"]).fixed if "numb" not in key}
+    assert lh.Codebook("Q", ["a", "b"], language="it", words=words)
     with pytest.raises(ValueError, match="unless words contains 'number', 'numbers'"):
-        lh.Codebook("Q", lh.number_scale(0, 1), language="it", words=own)
+        lh.Codebook("Q", lh.number_scale(0, 1), language="it", words=words)
 
 
 @pytest.mark.parametrize("make", [pd.DataFrame, pl.DataFrame, pa.table, dict])
@@ -153,15 +153,15 @@ def test_each_text_gets_its_expected_value(context: lh.Context, make: Any) -> No
         "error",
     ]
     prompts = frame_of(ANGER).prompts([str(TEXTS[i]) for i in THERE])
-    same = lh.classify_parallel(context, prompts, ANGER.names)
+    labelled = lh.classify_parallel(context, prompts, ANGER.names)
     values = np.arange(11.0)
-    mean = same.probs @ values
-    sd = np.sqrt(same.probs @ values**2 - mean**2)
+    mean = labelled.probs @ values
+    sd = np.sqrt(labelled.probs @ values**2 - mean**2)
     column = {name: frames.column(coded.frame, name, name) for name in coded.columns}
-    for role, wanted in (("mean", mean), ("sd", sd), ("prob", same.prob)):
-        found = [column[role][i] for i in THERE]
-        np.testing.assert_allclose(found, wanted, atol=1e-5)
-    assert [column["label"][i] for i in THERE] == [int(str(x)) for x in same.labels]
+    for role, expected in (("mean", mean), ("sd", sd), ("prob", labelled.prob)):
+        numbers = [column[role][i] for i in THERE]
+        np.testing.assert_allclose(numbers, expected, atol=1e-5)
+    assert [column["label"][i] for i in THERE] == [int(str(x)) for x in labelled.labels]
     assert all(type(column["label"][i]) is int for i in THERE)
     assert column["label"][1] is column["mean"][1] is column["sd"][4] is None
     assert coded.errors[4] is not None
@@ -190,17 +190,17 @@ def test_a_number_that_begins_another_ends_where_it_does(context: lh.Context) ->
     first, second = scores.continuations[0] or []
     # 10 is written digit by digit
     assert second.tokens[: len(first.tokens)] == first.tokens
-    one, ten = (np.exp(each.token_logprobs.sum()) for each in (first, second))
+    one, ten = (np.exp(answer.token_logprobs.sum()) for answer in (first, second))
     assert coded.probs is not None
     assert coded.probs[0, 1] == pytest.approx(ten / one, rel=1e-4)
 
 
 def test_ordinal_labels_that_are_numbers_stay_numbers(context: lh.Context) -> None:
     likert = lh.Codebook("Agrees?", ["1", "2", "3", "5"], type="ordinal")
-    made = lh.annotate(pd.DataFrame(DATA), "text", likert, context).frame
-    assert str(made["label"].dtype) == "Int64"
-    wanted = made["p_1"] + 2 * made["p_2"] + 3 * made["p_3"] + 5 * made["p_5"]
-    np.testing.assert_allclose(made["mean"].astype(float), wanted.astype(float))
+    table = lh.annotate(pd.DataFrame(DATA), "text", likert, context).frame
+    assert str(table["label"].dtype) == "Int64"
+    means = table["p_1"] + 2 * table["p_2"] + 3 * table["p_3"] + 5 * table["p_5"]
+    np.testing.assert_allclose(table["mean"].astype(float), means.astype(float))
 
 
 def test_after_a_thought_too(context: lh.Context) -> None:
@@ -234,4 +234,4 @@ def test_the_example_is_a_codebook() -> None:
     root = next(p for p in Path(__file__).resolve().parents if (p / "examples").is_dir())
     book = lh.read_codebook(root / "examples" / "data" / "anger.yaml")
     assert book.numbers == tuple(range(11))
-    assert [each.label for each in book.examples] == ["0", "3", "9"]
+    assert [example.label for example in book.examples] == ["0", "3", "9"]

@@ -92,12 +92,12 @@ def test_repeated_passages_have_the_next_place_and_copies_count_once() -> None:
     def answer(*spans: tuple[str, str]) -> dict[str, Any]:
         return {"spans": [{"quote": quote, "label": label} for quote, label in spans]}
 
-    given = answer(
+    quotes = answer(
         ("Rome", "place"), ("Ann", "actor"), ("Ann", "actor"), ("Ann", "actor"),
         ("Ann saw Ann", "actor"), ("Rome", "actor"),
     )  # fmt: skip
-    found: Any = ACTORS.kind.read(locate_quotes(root, given, text))
-    assert [(s["quote"], s["start"], s["end"], s["label"]) for s in found["spans"]] == [
+    kept: Any = ACTORS.kind.read(locate_quotes(root, quotes, text))
+    assert [(s["quote"], s["start"], s["end"], s["label"]) for s in kept["spans"]] == [
         ("Ann", 0, 3, "actor"),
         ("Ann saw Ann", 0, 11, "actor"),
         ("Ann", 8, 11, "actor"),
@@ -141,9 +141,9 @@ def test_the_prompt_has_definitions_form_and_examples() -> None:
     ],
 )
 def test_wrong_codebooks(more: dict[str, Any], message: str) -> None:
-    given: dict[str, Any] = {"labels": ["x", "z"], "type": "spans", **more}
+    arguments: dict[str, Any] = {"labels": ["x", "z"], "type": "spans", **more}
     with pytest.raises((ValueError, TypeError), match=message):
-        lh.Codebook("Mark.", **given)
+        lh.Codebook("Mark.", **arguments)
 
 
 def test_spans_are_of_codebooks_of_spans(context: lh.Context) -> None:
@@ -184,8 +184,8 @@ def test_passages_of_all_parts_have_places_in_the_whole_text(context: lh.Context
     starts = [spans["start"][i] for i in of_long]
     ends = np.cumsum([len(part) for part in parts])
     assert len({int(np.searchsorted(ends, at, side="right")) for at in starts}) > 1
-    each = coded_of(context, {"text": parts}).spans()
-    assert [spans["quote"][i] for i in of_long] == each["quote"]
+    by_part = coded_of(context, {"text": parts}).spans()
+    assert [spans["quote"][i] for i in of_long] == by_part["quote"]
 
 
 @pytest.mark.parametrize(
@@ -232,6 +232,6 @@ def test_the_command_makes_a_long_table(tmp_path: Path) -> None:
 def test_wrong_tables(tmp_path: Path, options: dict[str, Any], message: str) -> None:
     csv = tmp_path / "t.csv"
     csv.write_text("label,spans\nx,[]\n", encoding="utf-8")
-    given = {"output": str(tmp_path / "o.csv"), **options}
+    arguments = {"output": str(tmp_path / "o.csv"), **options}
     with pytest.raises(ValueError, match=message):
-        write_spans(str(csv), **given)
+        write_spans(str(csv), **arguments)

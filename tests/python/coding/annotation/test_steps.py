@@ -44,61 +44,61 @@ def plain(context: lh.Context) -> lh.Coded:
 
 
 @pytest.fixture(scope="module")
-def found(context: lh.Context, encoder: lh.Model) -> lh.Coded:
+def stepped(context: lh.Context, encoder: lh.Model) -> lh.Coded:
     return lh.annotate(DATA, "text", TOPICS, context, until=60, embeddings=encoder)
 
 
 def rows_of(coded: lh.Coded, step: str) -> list[int]:
-    return [i for i, own in enumerate(coded.frame["step"]) if own == step]
+    return [i for i, name in enumerate(coded.frame["step"]) if name == step]
 
 
 def test_each_step_labels_its_texts(
-    found: lh.Coded, plain: lh.Coded, encoder: lh.Model
+    stepped: lh.Coded, plain: lh.Coded, encoder: lh.Model
 ) -> None:
-    steps = found.frame["step"]
-    assert list(found.columns)[-2:] == ["step", "error"]
-    assert [steps[:150].count(each) for each in ("model", "head", "unsure")] == [
+    steps = stepped.frame["step"]
+    assert list(stepped.columns)[-2:] == ["step", "error"]
+    assert [steps[:150].count(name) for name in ("model", "head", "unsure")] == [
         60,
         81,
         9,
     ]
     assert (steps[150], steps[151], steps[152]) == (None, steps[0], None)
-    assert found.probs is not None
+    assert stepped.probs is not None
     assert plain.probs is not None
     for step in ("model", "unsure"):
-        rows = rows_of(found, step)
-        np.testing.assert_allclose(found.probs[rows], plain.probs[rows], atol=1e-3)
+        rows = rows_of(stepped, step)
+        np.testing.assert_allclose(stepped.probs[rows], plain.probs[rows], atol=1e-3)
     vectors = lh.embed_parallel(encoder, UNIQUE).vectors
-    sample = [i for i in rows_of(found, "model") if i < 150]
+    sample = [i for i in rows_of(stepped, "model") if i < 150]
     rest = [i for i in range(150) if i not in sample]
-    head = text_head(vectors[sample], found.probs[sample], np.random.default_rng(1234))
-    by_head = rows_of(found, "head")
+    head = text_head(vectors[sample], stepped.probs[sample], np.random.default_rng(1234))
+    by_head = rows_of(stepped, "head")
     expected = head.probs(vectors[by_head]) if 151 not in by_head else None
     if expected is not None:
-        np.testing.assert_allclose(found.probs[by_head], expected, atol=1e-3)
+        np.testing.assert_allclose(stepped.probs[by_head], expected, atol=1e-3)
     unsure = least_sure(head.probs(vectors[rest]), 9)
-    assert [rest[i] for i in unsure] == [i for i in rows_of(found, "unsure") if i < 150]
-    assert np.isnan(found.frame["coverage"][by_head[0]] or np.nan)
-    assert found.labels[by_head[0]] == TOPICS.names[found.probs[by_head[0]].argmax()]
-    assert found.errors[:152] == [None] * 152
+    assert [rest[i] for i in unsure] == [i for i in rows_of(stepped, "unsure") if i < 150]
+    assert np.isnan(stepped.frame["coverage"][by_head[0]] or np.nan)
+    assert stepped.labels[by_head[0]] == TOPICS.names[stepped.probs[by_head[0]].argmax()]
+    assert stepped.errors[:152] == [None] * 152
 
 
 def test_the_record_and_the_print_describe_the_steps(
-    found: lh.Coded, tmp_path: Path
+    stepped: lh.Coded, tmp_path: Path
 ) -> None:
-    steps = found.run["steps"]
-    each = {one["step"]: one for one in steps["each"]}
+    steps = stepped.run["steps"]
+    by_step = {one["step"]: one for one in steps["each"]}
     assert [one["n_texts"] for one in steps["each"]] == [60, 81, 9]
     assert sum(one["share"] for one in steps["each"]) == pytest.approx(1, abs=1e-5)
-    assert each["head"]["agreement"]["n"] == 60
-    assert 0 <= each["head"]["agreement"]["value"] <= 1
-    assert each["unsure"]["agreement"]["n"] == 9
+    assert by_step["head"]["agreement"]["n"] == 60
+    assert 0 <= by_step["head"]["agreement"]["value"] <= 1
+    assert by_step["unsure"]["agreement"]["n"] == 9
     assert steps["embeddings"]["sha256"]
     assert all(one["seconds"] >= 0 for one in steps["each"])
-    assert "llama.gguf labelled 60 texts (40.0%), drawn at random" in repr(found)
+    assert "llama.gguf labelled 60 texts (40.0%), drawn at random" in repr(stepped)
     # `settings` contains the settings of the model's labels
-    assert "until" not in found.run["settings"]
-    page = lh.report(found, tmp_path / "report.html").read_text(encoding="utf-8")
+    assert "until" not in stepped.run["settings"]
+    page = lh.report(stepped, tmp_path / "report.html").read_text(encoding="utf-8")
     assert "A classifier on embeddings by bert.gguf" in page
     assert "81" in page.partition("The agreement of the head")[2]
 
@@ -170,43 +170,43 @@ def test_an_ended_run_goes_on(
 
 
 def test_the_model_is_calibrated_once(context: lh.Context, encoder: lh.Model) -> None:
-    found = lh.annotate(
+    coded = lh.annotate(
         DATA, "text", TOPICS, context,
         until=60, embeddings=encoder, calibrate="batch", unsure=0.5,
     )  # fmt: skip
     raw = lh.annotate(DATA, "text", TOPICS, context)
     assert raw.probs is not None
-    calibration = Calibration.from_json(found.run["calibration"])
+    calibration = Calibration.from_json(coded.run["calibration"])
     for step in ("model", "unsure"):
-        rows = rows_of(found, step)
+        rows = rows_of(coded, step)
         expected = calibration.apply(raw.probs[rows])
-        np.testing.assert_allclose(found.probs[rows], expected, atol=1e-3)
-    assert len(rows_of(found, "unsure")) >= 45
+        np.testing.assert_allclose(coded.probs[rows], expected, atol=1e-3)
+    assert len(rows_of(coded, "unsure")) >= 45
 
 
 def test_a_larger_model_labels_what_the_first_is_unsure_of(
     context: lh.Context, plain: lh.Coded, larger: Path
 ) -> None:
-    told: list[lh.types.Progress] = []
-    found = lh.annotate(
-        DATA, "text", TOPICS, context, larger=larger, unsure=0.2, progress=told.append
+    updates: list[lh.types.Progress] = []
+    coded = lh.annotate(
+        DATA, "text", TOPICS, context, larger=larger, unsure=0.2, progress=updates.append
     )
-    assert told[-1].n_done == told[-1].n_total == 180
+    assert updates[-1].n_done == updates[-1].n_total == 180
     with lh.Model(larger) as model, lh.Context(model) as second:
         other = lh.annotate(DATA, "text", TOPICS, second)
-        same = lh.annotate(DATA, "text", TOPICS, context, larger=second, unsure=0.2)
+        repeated = lh.annotate(DATA, "text", TOPICS, context, larger=second, unsure=0.2)
     assert plain.probs is not None
     unsure = set(least_sure(plain.probs[:150], 30).tolist())
-    assert {i for i in rows_of(found, "unsure") if i < 150} == unsure
+    assert {i for i in rows_of(coded, "unsure") if i < 150} == unsure
     for i in range(150):
-        own = other if i in unsure else plain
-        np.testing.assert_allclose(found.probs[i], own.probs[i], atol=1e-3)
-    assert same.labels == found.labels
+        expected = other if i in unsure else plain
+        np.testing.assert_allclose(coded.probs[i], expected.probs[i], atol=1e-3)
+    assert repeated.labels == coded.labels
     agreed = np.mean([plain.labels[i] == other.labels[i] for i in unsure])
-    step = found.run["steps"]["each"][1]
+    step = coded.run["steps"]["each"][1]
     assert step["agreement"]["value"] == pytest.approx(agreed)
     assert (step["step"], step["by"], step["n_texts"]) == ("unsure", "larger.gguf", 30)
-    assert found.run["steps"]["larger"]["file"] == "larger.gguf"
+    assert coded.run["steps"]["larger"]["file"] == "larger.gguf"
 
 
 @pytest.mark.long(reason="codes or estimates many times")
@@ -214,9 +214,9 @@ def test_both_at_once_and_texts_enough(
     context: lh.Context, encoder: lh.Model, larger: Path
 ) -> None:
     how: dict[str, Any] = {"embeddings": encoder, "larger": larger, "unsure": 0.2}
-    found = lh.annotate(DATA, "text", TOPICS, context, until=50, **how)
-    assert [one["n_texts"] for one in found.run["steps"]["each"]] == [40, 80, 30]
-    assert [one["by"] for one in found.run["steps"]["each"]] == [
+    coded = lh.annotate(DATA, "text", TOPICS, context, until=50, **how)
+    assert [one["n_texts"] for one in coded.run["steps"]["each"]] == [40, 80, 30]
+    assert [one["by"] for one in coded.run["steps"]["each"]] == [
         "llama.gguf", "bert.gguf", "larger.gguf",
     ]  # fmt: skip
     all_ = lh.annotate(DATA, "text", TOPICS, context, until=1000, embeddings=encoder)
@@ -240,13 +240,13 @@ def sampled(row: int, n: int) -> int:
 def test_failures_keep_their_rows(tiny_path: Any, encoder: lh.Model) -> None:
     texts = [*UNIQUE[:99], "long " * 400]
     with lh.Model(tiny_path("llama")) as model, lh.Context(model, n_ctx=200) as small:
-        found = lh.annotate(
+        coded = lh.annotate(
             {"text": texts}, "text", TOPICS, small,
             until=50, embeddings=encoder, unsure=1, on_error="stop", seed=sampled(99, 0),
         )  # fmt: skip
-        assert found.errors == [None] * 100
+        assert coded.errors == [None] * 100
         # the head can label a text on which the model fails
-        assert found.frame["step"][99] == "head"
+        assert coded.frame["step"][99] == "head"
         with pytest.raises(lh.GenerationError, match="row 99 failed") as raised:
             lh.annotate(
                 {"text": texts}, "text", TOPICS, small,
@@ -282,9 +282,9 @@ def test_a_head_is_read_as_it_was_written() -> None:
     others = rng.normal(size=(5000, 6))
     seen = 2 * others[:, :3] + rng.normal(size=(5000, 3))
     hits = head.probs(others).argmax(axis=1) == seen.argmax(axis=1)
-    found = head.agreement()
-    assert found.low < hits.mean() < found.high
-    assert head.agreement(0.7).value > found.value
+    agreement = head.agreement()
+    assert agreement.low < hits.mean() < agreement.high
+    assert head.agreement(0.7).value > agreement.value
 
 
 def test_labels_that_cannot_be_stored_are_kept(
@@ -302,11 +302,11 @@ def test_labels_that_cannot_be_stored_are_kept(
 
     monkeypatch.setattr(Journal, "add", refusing)
     with pytest.warns(lh.JournalWarning, match="could not be stored in .*disk is full"):
-        found = lh.annotate(
+        coded = lh.annotate(
             DATA, "text", TOPICS, context,
             until=60, embeddings=encoder, journal=tmp_path / "j",
         )  # fmt: skip
-    assert None not in found.labels[:150]
+    assert None not in coded.labels[:150]
 
 
 def test_texts_without_an_embedding_go_to_the_model(
@@ -315,18 +315,18 @@ def test_texts_without_an_embedding_go_to_the_model(
     vectors = HeadStep._vectors
 
     def failing(self: HeadStep, texts: list[str]) -> Any:
-        found = np.array(vectors(self, texts))
-        found[-3:] = np.nan
-        return found
+        embedded = np.array(vectors(self, texts))
+        embedded[-3:] = np.nan
+        return embedded
 
     monkeypatch.setattr(HeadStep, "_vectors", failing)
-    found = lh.annotate(
+    coded = lh.annotate(
         DATA, "text", TOPICS, context, until=60, embeddings=encoder, unsure=0
     )
-    steps = found.frame["step"][:150]
-    assert [steps.count(each) for each in ("model", "head", "unsure")] == [60, 87, 3]
-    assert found.run["steps"]["each"][1]["n_failed"] == 3
-    assert found.run["steps"]["each"][2]["agreement"]["value"] is None
+    steps = coded.frame["step"][:150]
+    assert [steps.count(step) for step in ("model", "head", "unsure")] == [60, 87, 3]
+    assert coded.run["steps"]["each"][1]["n_failed"] == 3
+    assert coded.run["steps"]["each"][2]["agreement"]["value"] is None
     monkeypatch.setattr(
         HeadStep, "_vectors", lambda _, texts: np.full((len(texts), 4), np.nan)
     )

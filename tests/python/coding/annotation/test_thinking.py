@@ -62,19 +62,19 @@ def test_labels_after_thoughts_are_those_of_classify_parallel(
     how = {"thinking": BUDGET, "n_thoughts": 2, "seed": 5, **CHAT}
     coded = lh.annotate(FRAME, "text", TOPICS, context, **how)
     texts = ["The keeper saved it.", "Parliament met."]
-    same = lh.classify_parallel(
+    expected = lh.classify_parallel(
         context, frame_of(TOPICS, chat=True).prompts(texts), TOPICS.names, **how
     )
     rows = [0, None, 1, 0]
     assert list(coded.frame)[-5:] == ["between", *NAMES]
     for name in NAMES[:-1]:
-        found = getattr(same, name)
-        assert coded.frame[name] == [None if i is None else found[i] for i in rows]
+        values = getattr(expected, name)
+        assert coded.frame[name] == [None if i is None else values[i] for i in rows]
     assert coded.probs is not None
-    assert same.label_between is not None
-    np.testing.assert_array_equal(coded.probs[[0, 2]], same.probs)
+    assert expected.label_between is not None
+    np.testing.assert_array_equal(coded.probs[[0, 2]], expected.probs)
     between = np.array(coded.frame["between"], dtype=float)
-    np.testing.assert_array_equal(between[[0, 2, 3]], same.label_between[[0, 1, 0]])
+    np.testing.assert_array_equal(between[[0, 2, 3]], expected.label_between[[0, 1, 0]])
     assert np.isnan(between[1])
 
 
@@ -83,7 +83,7 @@ def test_a_model_that_would_think_is_noticed_once(smollm2_path: Path) -> None:
         with warnings.catch_warnings(record=True) as seen:
             warnings.simplefilter("always")
             lh.annotate({"text": ["a"]}, "text", book, context, **CHAT)
-        return [each.filename for each in seen if each.category is lh.ThinkingWarning]
+        return [note.filename for note in seen if note.category is lh.ThinkingWarning]
 
     with lh.Model(smollm2_path) as model, lh.Context(model) as context:
         lh.prompt_preview(TOPICS, "a", model, chat=True)
@@ -93,7 +93,7 @@ def test_a_model_that_would_think_is_noticed_once(smollm2_path: Path) -> None:
 
 def test_a_note_on_coverage_is_about_the_end_of_the_thought(context: lh.Context) -> None:
     coded = lh.annotate(FRAME, "text", TOPICS, context, thinking=BUDGET, **CHAT)
-    (note,) = [each for each in coded.notes if "Median coverage" in each]
+    (note,) = [line for line in coded.notes if "Median coverage" in line]
     assert "inside a thought" not in note
     assert "Try a larger budget of thinking" in note
 
@@ -154,11 +154,11 @@ def test_every_way_of_coding_thinks(
 
 
 def test_a_refused_system_role_fails_its_rows_or_is_merged(context: lh.Context) -> None:
-    told = lh.Codebook("Which topic?", ["Sports", "Politics"], system="You are terse.")
+    book = lh.Codebook("Which topic?", ["Sports", "Politics"], system="You are terse.")
     with pytest.raises(lh.ChatTemplateError, match="merge_system"):
-        lh.annotate(FRAME, "text", told, context, thinking=False, **CHAT)
+        lh.annotate(FRAME, "text", book, context, thinking=False, **CHAT)
     merged = lh.annotate(
-        FRAME, "text", told, context, thinking=False, merge_system=True, **CHAT
+        FRAME, "text", book, context, thinking=False, merge_system=True, **CHAT
     )
     assert merged.errors == [None] * 4
     assert merged.run["settings"]["merge_system"] is True
@@ -182,15 +182,15 @@ def test_a_report_is_reproduced_with_its_thoughts(
 @pytest.mark.long(reason="codes or estimates many times")
 def test_thinking_is_a_variant_with_its_cost(context: lh.Context) -> None:
     frame = {"text": ["The keeper saved it.", "Parliament met."]}
-    found = lh.robustness(
+    trial = lh.robustness(
         frame, "text", TOPICS, context, thinking=[False, 4, BUDGET], **CHAT
     )
-    assert found.variants == ("thinking off", "thinking 4", "thinking 8")
-    costs = found.costs
+    assert trial.variants == ("thinking off", "thinking 4", "thinking 8")
+    costs = trial.costs
     assert costs[0]["thinking_tokens"] == 0
     assert 0 < costs[1]["thinking_tokens"] <= 4 < costs[2]["thinking_tokens"] <= 8
     assert costs[0]["tokens"] < costs[1]["tokens"] < costs[2]["tokens"]
-    assert "cost per text:" in str(found)
+    assert "cost per text:" in str(trial)
     single = lh.annotate(frame, "text", TOPICS, context, thinking=4, **CHAT)
     others = lh.robustness(single, contexts=context, thinking=[False, 4])
     assert others.variants == ("thinking 4", "thinking off")

@@ -24,7 +24,7 @@ def drawn(
     texts = pd.DataFrame({"text": [f"Text {i}." for i in range(N)]})
     several = bool(between)
     gold = lh.gold_sample(texts, 40, text="text", seed=1, several=several, names=names)
-    labels = [f"{each}{between}maybe" if between else each for each in LABELS]
+    labels = [f"{label}{between}maybe" if between else label for label in LABELS]
     texts["label"] = labels if between else pd.Categorical(labels, ["yes", "no"])
     # Every fourth code differs from the label.
     return texts, gold, [labels[row - row % 4 // 3] for row in gold.rows]
@@ -102,9 +102,9 @@ def test_a_code_beside_the_declared_labels_is_noted(formula: str | None) -> None
     texts, gold, codes = drawn()
     gold = gold.with_codes({"anna": ["unclear"] * 8 + codes[8:]})
     notes = lh.estimate(texts, gold, formula).notes
-    assert any("People gave 8 texts a code that is not among" in each for each in notes)
+    assert any("People gave 8 texts a code that is not among" in note for note in notes)
     clean = lh.estimate(texts, gold.with_codes({"anna": codes}), formula).notes
-    assert not any("not among the labels" in each for each in clean)
+    assert not any("not among the labels" in note for note in clean)
 
 
 def test_a_code_that_loses_the_majority_is_reported_too() -> None:
@@ -113,5 +113,5 @@ def test_a_code_that_loses_the_majority_is_reported_too() -> None:
     gold = gold.with_codes({"anna": codes, "ben": other})
     notes = lh.estimate(texts, gold).notes
     assert any("8 texts a code that is not among the labels (?)" in n for n in notes)
-    found = lh.validate(texts, gold)
-    assert "People gave labels that the model cannot give: ?." in found.warnings
+    validation = lh.validate(texts, gold)
+    assert "People gave labels that the model cannot give: ?." in validation.warnings

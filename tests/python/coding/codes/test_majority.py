@@ -20,12 +20,12 @@ CODES = st.lists(st.one_of(st.none(), st.sampled_from("abc")), max_size=6)
 @given(CODES)
 def test_the_first_of_the_most_frequent_codes_counts(codes: list[str | None]) -> None:
     code, is_tie = majority(codes)
-    given_codes = [each for each in codes if each is not None]
+    given_codes = [entry for entry in codes if entry is not None]
     if not given_codes:
         assert (code, is_tie) == (None, False)
         return
     most = max(map(given_codes.count, given_codes))
-    best = [each for each in given_codes if given_codes.count(each) == most]
+    best = [entry for entry in given_codes if given_codes.count(entry) == most]
     assert (code, is_tie) == (best[0], len(set(best)) > 1)
 
 
@@ -33,8 +33,8 @@ def test_the_first_of_the_most_frequent_codes_counts(codes: list[str | None]) ->
 def test_a_set_of_one_label_or_none_is_decided_as_yes_or_no(
     codes: list[str | None],
 ) -> None:
-    sets = [None if each is None else ("x",) if each == "a" else () for each in codes]
-    yes = [None if each is None else str(each == "a") for each in codes]
+    sets = [None if entry is None else ("x",) if entry == "a" else () for entry in codes]
+    yes = [None if entry is None else str(entry == "a") for entry in codes]
     labels, is_tie = majority_of_sets(sets)
     code, is_tie_of_yes = majority(yes)
     assert (labels, is_tie) == (
@@ -56,7 +56,7 @@ def test_all_functions_use_the_same_code(
     names: dict[str, Any] = {"names": ["x", "y"], "several": several}
     drawn = lh.gold_sample(data, 100, text="text", label="label", seed=1, **names)
     by_coder = {"ann": ann, "ben": ben}
-    codes = {each: [by_coder[each][row] for row in drawn.rows] for each in order}
+    codes = {coder: [by_coder[coder][row] for row in drawn.rows] for coder in order}
     two, one = drawn.with_codes(codes), drawn.with_codes(codes[order[0]])
     if not several:
         assert two.gold == one.gold
@@ -64,12 +64,12 @@ def test_all_functions_use_the_same_code(
     def results(gold: lh.GoldSample) -> list[Any]:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", UserWarning)
-            found = lh.validate(data, gold, label="label")
+            validation = lh.validate(data, gold, label="label")
             estimates = lh.estimate(data, gold, by="label", label="label")
         part = codes_of_part(lh.gold_split(gold, 0.2, 0.4, 0.4, seed=1), "select")
         rows = [(r.outcome, r.group, r.method, r.estimate) for r in estimates.rows]
-        measured = found.accuracy
-        return [found.n_gold, measured.n, measured.accuracy, repr(rows), part.right]
+        measured = validation.accuracy
+        return [validation.n_gold, measured.n, measured.accuracy, repr(rows), part.right]
 
     if several:  # a label of one of two coders: the first decides, too
         assert all(set(a.split("; ")) <= {*"xy"} for a in two.gold if a)
@@ -90,14 +90,14 @@ def test_numbers_of_several_coders_are_averaged_for_means() -> None:
         for name in "abc"
     }
     means = np.mean(list(codes.values()), axis=0)
-    alone = drawn.with_codes([round(each, 12) for each in means.tolist()])
+    alone = drawn.with_codes([round(mean, 12) for mean in means.tolist()])
     turned = drawn.with_codes({name: codes[name] for name in "cab"})
     for outcome in ("mean", "median"):
-        wanted = lh.estimate(data, alone, outcome=outcome, label="label")
+        expected = lh.estimate(data, alone, outcome=outcome, label="label")
         for gold in (drawn.with_codes(codes), turned):
-            found = lh.estimate(data, gold, outcome=outcome, label="label")
-            assert not any("tie" in note for note in found.notes)
-            for row, other in zip(found.rows, wanted.rows, strict=True):
+            estimates = lh.estimate(data, gold, outcome=outcome, label="label")
+            assert not any("tie" in note for note in estimates.notes)
+            for row, other in zip(estimates.rows, expected.rows, strict=True):
                 assert row.estimate == pytest.approx(other.estimate, abs=1e-9)
                 assert row.low == pytest.approx(other.low, abs=1e-9)
 
@@ -107,8 +107,8 @@ def test_scores_of_labels_are_averaged_too() -> None:
     data = {"label": ["bad", "good"] * 40}
     drawn = lh.gold_sample(data, 80, label="label", seed=1)
     gold = drawn.with_codes({"a": ["good"] * 80, "b": ["bad", "good"] * 40})
-    found = lh.estimate(data, gold, outcome={"bad": -1, "good": 1}, methods=["gold"])
-    assert found.rows[0].estimate == pytest.approx(0.5)
+    estimates = lh.estimate(data, gold, outcome={"bad": -1, "good": 1}, methods=["gold"])
+    assert estimates.rows[0].estimate == pytest.approx(0.5)
     shares = lh.estimate(data, gold, outcome="good", methods=["gold"])
     assert shares.rows[0].estimate == 1
     three = dataclasses.replace(

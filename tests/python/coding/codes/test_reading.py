@@ -51,7 +51,7 @@ EQUAL: list[list[Any]] = [
 
 @pytest.mark.parametrize("values", EQUAL, ids=str)
 def test_equal_codes_of_any_type_are_the_same(values: list[Any]) -> None:
-    first, *others = [column[0] for column in read([[each] for each in values]).columns]
+    first, *others = [column[0] for column in read([[value] for value in values]).columns]
     assert all(other == first and type(other) is type(first) for other in others)
 
 
@@ -66,9 +66,9 @@ def test_equal_codes_of_any_type_are_the_same(values: list[Any]) -> None:
     ],
 )
 def test_truth_values_take_the_form_of_the_others(columns: list[list[Any]]) -> None:
-    made = read(columns).columns
-    assert len({column[0] for column in made}) == 1
-    assert made[0][0] != made[0][1]
+    codes = read(columns).columns
+    assert len({column[0] for column in codes}) == 1
+    assert codes[0][0] != codes[0][1]
 
 
 @pytest.mark.parametrize(
@@ -158,7 +158,7 @@ def test_forms_of_codes_make_no_difference(codes: list[Any], data: st.DataObject
 
 
 def test_texts_of_codes() -> None:
-    assert [text_of(each) for each in (1, 1.0, 0.5, True, None, math.inf)] == [
+    assert [text_of(code) for code in (1, 1.0, 0.5, True, None, math.inf)] == [
         "1",
         "1",
         "0.5",

@@ -28,8 +28,8 @@ def estimated(data: dict[str, Any], gold: Any, **options: Any) -> lh.types.Estim
         return lh.estimate(data, gold, by="group", label="label", **options)
 
 
-def row_of(found: lh.types.Estimates, method: str, group: str) -> lh.types.Estimate:
-    (row,) = [r for r in found.by(method) if r.group == group]  # type: ignore[arg-type]
+def row_of(estimates: lh.types.Estimates, method: str, group: str) -> lh.types.Estimate:
+    (row,) = [r for r in estimates.by(method) if r.group == group]  # type: ignore[arg-type]
     return row
 
 
@@ -47,19 +47,19 @@ def test_dsl_is_the_mean_of_the_codes_with_its_interval(
         options["weights"] = "w"
     gold = lh.gold_sample(data, 76, "group", allocation={"a": 40, "b": 24, "c": 12})
     gold = gold.with_codes([codes[row] for row in gold.rows])
-    found = estimated(data, gold, **options)
+    estimates = estimated(data, gold, **options)
     for group in "bc":
-        wanted = row_of(found, "gold", group)
+        expected = row_of(estimates, "gold", group)
         for method in ("dsl", "ppi"):
-            row = row_of(found, method, group)
+            row = row_of(estimates, method, group)
             for name in NUMBERS:
-                assert getattr(row, name) == pytest.approx(getattr(wanted, name)), name
+                assert getattr(row, name) == pytest.approx(getattr(expected, name)), name
         if target == "texts":
-            assert wanted.low == wanted.estimate == wanted.high
+            assert expected.low == expected.estimate == expected.high
     if rare == 0.1:  # labels still count in the group with more texts
-        assert row_of(found, "dsl", "a").std_error > 0
-        assert row_of(found, "dsl", "a").high != row_of(found, "gold", "a").high
-    for note in found.notes:
+        assert row_of(estimates, "dsl", "a").std_error > 0
+        assert row_of(estimates, "dsl", "a").high != row_of(estimates, "gold", "a").high
+    for note in estimates.notes:
         assert "code more texts: b" not in note
 
 
@@ -74,13 +74,13 @@ def test_a_group_that_was_drawn_completely_by_chance(target: Any, prob: str) -> 
     if prob == "unequal":
         drawn = np.array([code is not None for code in coded])
         probs = np.where(np.arange(336) % 2, 0.3, 0.5) * drawn.mean() / 0.4
-    found = estimated(data, coded, prob=probs, target=target, outcome="yes")
+    estimates = estimated(data, coded, prob=probs, target=target, outcome="yes")
     mean = np.mean([code == "yes" for code in codes[324:]])
     for method in ("dsl", "gold", "ppi"):
-        row = row_of(found, method, "c")
+        row = row_of(estimates, method, "c")
         assert row.estimate == pytest.approx(mean)
         assert (row.high - row.low == 0) == (target == "texts")
-        other = row_of(found, method, "b")
+        other = row_of(estimates, method, "b")
         assert other.std_error > 0
 
 
@@ -88,7 +88,7 @@ def test_all_texts_coded_by_given_probabilities() -> None:
     """The texts are known, although the draw could have missed some."""
     data, codes = study(rare=0.4)
     probs = np.where(np.arange(336) % 2, 0.9, 0.95)
-    found = estimated(data, codes, prob=probs, target="texts", outcome="yes")
-    for group, own in (("a", codes[:300]), ("b", codes[300:324])):
-        row = row_of(found, "dsl", group)
-        assert row.low == row.high == pytest.approx(np.mean([c == "yes" for c in own]))
+    estimates = estimated(data, codes, prob=probs, target="texts", outcome="yes")
+    for group, truth in (("a", codes[:300]), ("b", codes[300:324])):
+        row = row_of(estimates, "dsl", group)
+        assert row.low == row.high == pytest.approx(np.mean([c == "yes" for c in truth]))

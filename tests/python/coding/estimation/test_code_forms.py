@@ -37,8 +37,8 @@ def data() -> pd.DataFrame:
     return frame
 
 
-def numbers(found: lh.types.Estimates) -> list[tuple[float, ...]]:
-    rows = [row for row in found.rows if not math.isnan(row.estimate)]
+def numbers(estimates: lh.types.Estimates) -> list[tuple[float, ...]]:
+    rows = [row for row in estimates.rows if not math.isnan(row.estimate)]
     return [(row.estimate, row.std_error, row.low, row.high) for row in rows]
 
 
@@ -56,7 +56,7 @@ def numbers(found: lh.types.Estimates) -> list[tuple[float, ...]]:
 def test_a_term_is_what_a_column_made_before_is(
     data: pd.DataFrame, formula: str, column: str
 ) -> None:
-    a, b = (lh.estimate(data, "code", each, prob="simple") for each in (formula, column))
+    a, b = (lh.estimate(data, "code", spec, prob="simple") for spec in (formula, column))
     assert np.allclose(numbers(a), numbers(b))
 
 
@@ -69,15 +69,15 @@ def test_terms_that_remember_all_rows(data: pd.DataFrame, term: str) -> None:
 def test_rows_with_something_missing_are_cut_afterwards(data: pd.DataFrame) -> None:
     missing = data.copy()
     missing.loc[[3, 90], "label"] = None
-    found = lh.estimate(missing, "code", "I(x - x.mean()) ~ label", prob="simple")
+    estimates = lh.estimate(missing, "code", "I(x - x.mean()) ~ label", prob="simple")
     column = lh.estimate(missing, "code", "centred ~ label", prob="simple")
-    assert found.n_texts == N - 2
-    assert np.allclose(numbers(found), numbers(column))
+    assert estimates.n_texts == N - 2
+    assert np.allclose(numbers(estimates), numbers(column))
     missing.loc[[5, 91], ["x", "g"]] = None
     for formula in ("label == 'a' ~ center(x)", "label == 'a' ~ x * g"):
         assert lh.estimate(missing, "code", formula, prob="simple").n_texts == N - 4
-    found = lh.estimate(missing, "code", "x ~ label", prob="simple", cluster="g")
-    assert found.n_texts == N - 4
+    estimates = lh.estimate(missing, "code", "x ~ label", prob="simple", cluster="g")
+    assert estimates.n_texts == N - 4
 
 
 def test_a_term_may_not_use_labels_of_other_texts(data: pd.DataFrame) -> None:
@@ -105,18 +105,18 @@ FORMS: dict[str, Any] = {
 def test_types_make_no_difference(
     data: pd.DataFrame, labels: str, codes: str, blank: Any
 ) -> None:
-    label = [FORMS[labels][each] for each in data.label]
-    code = [blank if each is None else FORMS[codes][each] for each in data.code]
+    label = [FORMS[labels][cell] for cell in data.label]
+    code = [blank if cell is None else FORMS[codes][cell] for cell in data.code]
     frame = {"label": label, "code": code, "x": data.x}
     plain = lh.estimate(data, "code", outcome="a", prob="simple")
-    found = (
+    estimates = (
         lh.estimate(frame, "code", outcome=FORMS[labels]["a"], prob="simple")
         if (labels not in {"decimals", "truth"} and codes != "truth")
         else None
     )
-    if found is not None:
-        assert found.n_gold == plain.n_gold == 80
-        assert numbers(found) == numbers(plain)
+    if estimates is not None:
+        assert estimates.n_gold == plain.n_gold == 80
+        assert numbers(estimates) == numbers(plain)
     a = lh.validate(label, code)
     b = lh.validate(list(data.label), list(data.code))
     assert a.n_gold == b.n_gold
@@ -130,11 +130,11 @@ def test_a_formula_takes_labels_that_are_numbers_or_truth_values(
     plain = lh.estimate(data, "code", "label == 'a' ~ x", prob="simple")
     for form in ("int", "truth"):
         frame = data.assign(
-            label=[FORMS[form][each] for each in data.label],
+            label=[FORMS[form][label] for label in data.label],
             code=[None if c is None else str(FORMS[form][c]) for c in data.code],
         )
-        found = lh.estimate(frame, "code", "label ~ x", prob="simple")
-        assert np.allclose(numbers(found), numbers(plain))
+        estimates = lh.estimate(frame, "code", "label ~ x", prob="simple")
+        assert np.allclose(numbers(estimates), numbers(plain))
     frame.loc[3, "code"] = "?"
     with pytest.raises(ValueError, match=r"gold must have numbers .* not '\?'"):
         lh.estimate(frame, "code", "label ~ x", prob="simple")
@@ -143,9 +143,9 @@ def test_a_formula_takes_labels_that_are_numbers_or_truth_values(
 def test_measurements_have_a_mean() -> None:
     values = [i / 10 for i in range(60)]
     codes = [value if i % 2 else None for i, value in enumerate(values)]
-    found = lh.estimate(values, codes, prob="simple")
-    assert {(row.outcome, row.term) for row in found.rows} == {("score", "mean")}
-    assert found.rows[0].estimate == pytest.approx(2.95)
+    estimates = lh.estimate(values, codes, prob="simple")
+    assert {(row.outcome, row.term) for row in estimates.rows} == {("score", "mean")}
+    assert estimates.rows[0].estimate == pytest.approx(2.95)
     gold = lh.gold_sample({"label": values}, 10, label="label", seed=1)
     assert gold.with_codes([7.25] * 10).gold == ["7.25"] * 10
     with pytest.raises(ValueError, match=r"gold must have numbers, as .* 'high'"):
@@ -171,14 +171,14 @@ def test_the_scale_is_known_by_all() -> None:
     assert gold.design["scale"] == "ordinal"
     codes = {"ann": [names[i % 3] for i in range(30)], "ben": ["low"] * 30}
     gold = gold.with_codes(codes)
-    found = lh.validate(frame, gold, label="label")
+    validation = lh.validate(frame, gold, label="label")
     plain = lh.validate(list(map(str, label)), gold, labels=names)
-    assert found.scale == plain.scale == "ordinal"
+    assert validation.scale == plain.scale == "ordinal"
     alpha = lh.krippendorff_alpha(gold.codes, scale="ordinal", levels=names)
-    of = {each.name: each for each in found.coder_agreement}
+    of = {measure.name: measure for measure in validation.coder_agreement}
     assert same_results(of["alpha"], alpha)
-    assert "agreement, ordinal" in repr(found)
-    assert "quadratic kappa" in repr(found)
+    assert "agreement, ordinal" in repr(validation)
+    assert "quadratic kappa" in repr(validation)
 
 
 @pytest.mark.parametrize(
@@ -191,11 +191,11 @@ def test_the_scale_is_known_by_all() -> None:
 def test_a_model_that_always_gives_a_label_that_people_never_give(
     labels: Any, codes: list[Any]
 ) -> None:
-    given = [*codes[:30], *[None] * 30]
+    column = [*codes[:30], *[None] * 30]
     frame = pd.DataFrame({"text": [f"Text {i}." for i in range(60)], "label": labels})
-    frame["code"] = pd.Series(given, dtype=object)
-    found = lh.estimate(frame, "code", prob="simple", methods=["dsl", "gold"])
-    estimates = {(row.outcome, row.method): row.estimate for row in found.rows}
+    frame["code"] = pd.Series(column, dtype=object)
+    fit = lh.estimate(frame, "code", prob="simple", methods=["dsl", "gold"])
+    estimates = {(row.outcome, row.method): row.estimate for row in fit.rows}
     for code in set(codes):
         share = codes[:30].count(code) / 30
         assert estimates[str(code), "dsl"] == pytest.approx(share)
@@ -227,17 +227,17 @@ def test_declared_labels_may_differ_in_case_only(way: str) -> None:
     gold = gold.with_codes([frame.code[row] for row in gold.rows], coder="anna")
     gold = gold.with_codes([frame.label[row] for row in gold.rows], coder="ben")
     if way == "labels":
-        found = lh.validate(frame, truth=["code"], labels=CASES)
+        validation = lh.validate(frame, truth=["code"], labels=CASES)
     elif way == "categories":
         frame["label"] = pd.Categorical(frame.label, CASES)
-        found = lh.validate(frame, truth=["code"])
+        validation = lh.validate(frame, truth=["code"])
     else:
-        found = lh.validate(frame, gold)
+        validation = lh.validate(frame, gold)
         rows = lh.estimate(frame, gold).rows
         assert {row.outcome for row in rows} == {*CASES}
-    assert found.labels == tuple(CASES)
-    assert found.accuracy.accuracy.value == pytest.approx(2 / 3)
-    assert found.model_agreement[0].value == pytest.approx(2 / 3)
+    assert validation.labels == tuple(CASES)
+    assert validation.accuracy.accuracy.value == pytest.approx(2 / 3)
+    assert validation.model_agreement[0].value == pytest.approx(2 / 3)
 
 
 def test_labels_that_nobody_declared_do_not_differ_in_case_only() -> None:
@@ -248,9 +248,9 @@ def test_labels_that_nobody_declared_do_not_differ_in_case_only() -> None:
 def test_sets_of_labels_may_differ_in_case_only() -> None:
     labels = ["IT; other", "it", "IT", "it; other"] * 10
     codes = ["IT; other", "it", "it", "it"] * 10
-    found = lh.validate(labels, [codes, codes], labels=CASES, several=True)
-    assert found.accuracy.accuracy.value == pytest.approx(1 / 2)
-    assert found.coder_agreement[0].value == pytest.approx(1)
+    validation = lh.validate(labels, [codes, codes], labels=CASES, several=True)
+    assert validation.accuracy.accuracy.value == pytest.approx(1 / 2)
+    assert validation.coder_agreement[0].value == pytest.approx(1)
 
 
 def test_levels_may_differ_in_case_only() -> None:

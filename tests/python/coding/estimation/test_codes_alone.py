@@ -46,12 +46,12 @@ def test_quantiles_and_regressions_have_a_worth() -> None:
     }
     codes = [code[i].round(4) if i % 4 == 0 else None for i in range(400)]
     options: dict[str, Any] = {"prob": "simple", "label": "label"}
-    for found in (
+    for estimates in (
         lh.estimate(data, codes, outcome="median", by="group", **options),
         lh.estimate(data, codes, "label ~ x", **options),
     ):
-        assert found.gold_worth("gold") == pytest.approx(100)
-        assert 0 < found.gold_worth("dsl") <= 400
+        assert estimates.gold_worth("gold") == pytest.approx(100)
+        assert 0 < estimates.gold_worth("dsl") <= 400
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -67,8 +67,8 @@ def test_no_number_of_codes_is_needed_if_all_texts_of_a_group_are_coded(
     gold = gold.with_codes(rng.choice(["yes", "no"], 92).tolist())
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        found = lh.estimate(data, gold, by="group")
-        assert str(found)
+        estimates = lh.estimate(data, gold, by="group")
+        assert str(estimates)
         whole = {"label": labels[:40]}
         codes = rng.choice(["yes", "no"], 40).tolist()
         every = lh.estimate(whole, codes, prob="simple")

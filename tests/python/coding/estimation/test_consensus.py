@@ -40,12 +40,12 @@ def gold(rights: tuple[float, ...] = (0.95, 0.8, 0.8)) -> lh.GoldSample:
 
 
 def test_labels_and_coders_of_the_model() -> None:
-    found = lh.dawid_skene(gold())
-    assert found.names == ("no", "yes")
-    assert found.probs.shape == (150, 2)
-    assert found.accuracy["coder 0"] > found.accuracy["coder 1"]
-    assert found.to_pandas().columns.tolist() == ["id", "label", "p_no", "p_yes"]
-    assert "coder 0: right in" in str(found)
+    consensus = lh.dawid_skene(gold())
+    assert consensus.names == ("no", "yes")
+    assert consensus.probs.shape == (150, 2)
+    assert consensus.accuracy["coder 0"] > consensus.accuracy["coder 1"]
+    assert consensus.to_pandas().columns.tolist() == ["id", "label", "p_no", "p_yes"]
+    assert "coder 0: right in" in str(consensus)
 
 
 def test_few_coders_are_refused() -> None:
@@ -54,23 +54,23 @@ def test_few_coders_are_refused() -> None:
 
 
 def test_agreement_is_printed_beside_estimates() -> None:
-    found = lh.estimate(PLAIN, gold(), outcome="yes")
+    estimates = lh.estimate(PLAIN, gold(), outcome="yes")
     alpha = lh.krippendorff_alpha(gold().codes).value
-    assert "3 coders agree in" in found.agreement
-    assert f"{alpha:.2f}" in found.agreement
-    assert found.agreement in str(found)
+    assert "3 coders agree in" in estimates.agreement
+    assert f"{alpha:.2f}" in estimates.agreement
+    assert estimates.agreement in str(estimates)
     assert not lh.estimate(PLAIN, gold((1.0,)), outcome="yes").agreement
 
 
 def test_intervals_that_hold_together_are_wider() -> None:
-    each, bonferroni = (
+    separate, bonferroni = (
         lh.estimate(PLAIN, gold(), by="party", methods=["gold"], simultaneous=way)
         for way in (None, "bonferroni")
     )
     alone = lh.estimate(
-        PLAIN, gold(), by="party", methods=["gold"], level=1 - 0.05 / len(each.rows)
+        PLAIN, gold(), by="party", methods=["gold"], level=1 - 0.05 / len(separate.rows)
     )
-    for one, two, three in zip(each.rows, bonferroni.rows, alone.rows, strict=True):
+    for one, two, three in zip(separate.rows, bonferroni.rows, alone.rows, strict=True):
         assert one.high - one.low < two.high - two.low
         assert (two.low, two.high) == pytest.approx((three.low, three.high))
         assert one.estimate == two.estimate
@@ -81,11 +81,11 @@ def test_intervals_that_hold_together_are_wider() -> None:
 
 
 def test_a_column_by_which_texts_cluster_is_hinted_at() -> None:
-    found = lh.estimate(DATA, gold(), outcome="yes")
-    hint = next(note for note in found.notes if "'speaker'" in note)
+    estimates = lh.estimate(DATA, gold(), outcome="yes")
+    hint = next(note for note in estimates.notes if "'speaker'" in note)
     named = lh.estimate(DATA, gold(), outcome="yes", cluster="speaker")
     ratio = (named.rows[0].high - named.rows[0].low) / (
-        found.rows[0].high - found.rows[0].low
+        estimates.rows[0].high - estimates.rows[0].low
     )
     assert f"{ratio:.1f} times as wide" in hint
     assert not any("'speaker'" in note for note in named.notes)
@@ -104,12 +104,12 @@ def test_copies_of_texts_are_one_cluster() -> None:
     }
     codes = [names[int(code[i])] if i % 4 == 0 else None for i in range(600)]
     options = {"outcome": "yes", "prob": "simple", "methods": ["dsl", "gold"]}
-    found = lh.estimate(data, codes, text="text", **options)
-    assert any("570 texts of 600 are copies of other texts" in n for n in found.notes)
+    estimates = lh.estimate(data, codes, text="text", **options)
+    assert any("570 texts of 600 are copies of other texts" in n for n in estimates.notes)
     other = {**data, "text": [f"text {i}" for i in range(600)]}
     plain = lh.estimate(other, codes, text="text", **options)
     assert not any("copies" in note for note in plain.notes)
-    for row, alone in zip(found.rows, plain.rows, strict=True):
+    for row, alone in zip(estimates.rows, plain.rows, strict=True):
         assert row.estimate == alone.estimate
         assert row.std_error > 2 * alone.std_error
     few = {**other, "text": ["text 1", *other["text"][1:]]}
@@ -127,19 +127,19 @@ def test_columns_without_clusters_are_not_hinted_at() -> None:
 def test_codes_of_picked_texts_are_hardly_simple() -> None:
     picked = np.where((DATA["label"] == "yes") & (np.arange(N) % 2 == 0), CODE, None)
     with pytest.warns(UserWarning, match="hardly a simple sample"):
-        found = lh.estimate(PLAIN, picked.tolist(), prob="simple", methods=["gold"])
-    assert found.label_check is not None
-    assert found.label_check.n_coded[0] == 0
+        estimates = lh.estimate(PLAIN, picked.tolist(), prob="simple", methods=["gold"])
+    assert estimates.label_check is not None
+    assert estimates.label_check.n_coded[0] == 0
     checked = lh.validate(PLAIN, picked.tolist(), label="label")
     assert any("hardly a simple sample" in line for line in checked.warnings)
 
 
 def test_codes_of_a_simple_sample_are_believed() -> None:
     codes = [code if i % 3 == 0 else None for i, code in enumerate(CODE)]
-    found = lh.estimate(PLAIN, codes, prob="simple", methods=["gold"])
-    assert found.label_check is not None
-    assert found.label_check.p_value > 0.05
-    assert "labels of the coded texts" in str(found)
+    estimates = lh.estimate(PLAIN, codes, prob="simple", methods=["gold"])
+    assert estimates.label_check is not None
+    assert estimates.label_check.p_value > 0.05
+    assert "labels of the coded texts" in str(estimates)
 
 
 def test_the_agreement_of_coders_has_the_scale_of_the_sample() -> None:
@@ -165,15 +165,15 @@ def test_the_agreement_of_coders_has_the_scale_of_the_sample() -> None:
     first = [float(data["label"].iloc[row]) for row in numbers.rows]
     coders = {"a": first, "b": [number + 0.5 for number in first]}
     alpha = lh.krippendorff_alpha(list(coders.values()), scale="interval")
-    found = lh.estimate(data, numbers.with_codes(coders)).agreement
-    assert found.endswith(f"(Krippendorff's alpha, interval: {alpha.value:.2f})")
+    estimates = lh.estimate(data, numbers.with_codes(coders)).agreement
+    assert estimates.endswith(f"(Krippendorff's alpha, interval: {alpha.value:.2f})")
 
 
 def test_notes_list_only_the_first_groups() -> None:
     data = DATA.assign(group=[f"g{i % 100}" for i in range(N)])
-    found = lh.estimate(data, gold(), outcome="yes", by="group")
-    few = next(note for note in found.notes if "have few codes" in note)
+    estimates = lh.estimate(data, gold(), outcome="yes", by="group")
+    few = next(note for note in estimates.notes if "have few codes" in note)
     # 12 groups, each with its number of codes in parentheses
     assert few.count(" (") == 13  # and one around all
     assert re.search(r"\) and \d+ more\)\. A group needs", few)
-    assert max(map(len, found.notes)) < 600
+    assert max(map(len, estimates.notes)) < 600

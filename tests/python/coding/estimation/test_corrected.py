@@ -80,7 +80,7 @@ def test_a_regression_of_the_corrected_outcome_is_that_of_estimate(design: str) 
     make, options = DESIGNS[design]
     gold = make()
     formula = "label == 'yes' ~ party + age"
-    found = lh.estimate(DATA, gold, formula, methods=["dsl"], **options)
+    estimates = lh.estimate(DATA, gold, formula, methods=["dsl"], **options)
     table = lh.corrected(DATA, gold, "yes")
     assert table.columns.tolist() == [*DATA.columns, "corrected"]
     y = table["corrected"].to_numpy()
@@ -90,10 +90,10 @@ def test_a_regression_of_the_corrected_outcome_is_that_of_estimate(design: str) 
     assert weights.shape == (N, N_REPLICATES)
     assert weights.min() > 0
     points = solved(x, y, w)
-    assert points == pytest.approx([row.estimate for row in found.rows], abs=1e-6)
+    assert points == pytest.approx([row.estimate for row in estimates.rows], abs=1e-6)
     changes = np.array([solved(x, y, one) for one in weights.T]) - points
     errors = np.sqrt(4 * (changes**2).mean(axis=0))
-    assert errors == pytest.approx([row.std_error for row in found.rows], rel=WITHIN)
+    assert errors == pytest.approx([row.std_error for row in estimates.rows], rel=WITHIN)
 
 
 def test_statsmodels_uses_both() -> None:
@@ -105,11 +105,11 @@ def test_statsmodels_uses_both() -> None:
     fit = smf.ols(formula, table).fit()
     again = [smf.wls(formula, table, weights=w).fit().params for w in weights.T]
     errors = np.sqrt(4 * ((np.array(again) - fit.params.to_numpy()) ** 2).mean(axis=0))
-    found = lh.estimate(DATA, gold, "label == 'yes' ~ party + age", methods=["dsl"])
+    estimates = lh.estimate(DATA, gold, "label == 'yes' ~ party + age", methods=["dsl"])
     assert fit.params.tolist() == pytest.approx(
-        [row.estimate for row in found.rows], abs=1e-6
+        [row.estimate for row in estimates.rows], abs=1e-6
     )
-    assert errors == pytest.approx([row.std_error for row in found.rows], rel=0.25)
+    assert errors == pytest.approx([row.std_error for row in estimates.rows], rel=0.25)
 
 
 def test_means_are_those_of_estimate() -> None:
@@ -164,11 +164,11 @@ def test_replicates_for_these_texts_vary_with_the_draw_alone(design: str) -> Non
         ("label == 'yes' ~ 1", x[:, :1]),
         ("label == 'yes' ~ party + age", x),
     ):
-        found = lh.estimate(DATA, gold, formula, methods=["dsl"], **options)
+        estimates = lh.estimate(DATA, gold, formula, methods=["dsl"], **options)
         points = solved(used, y, w)
         changes = np.array([solved(used, y, one) for one in weights.T]) - points
         errors = np.sqrt(4 * (changes**2).mean(axis=0))
-        expected = [row.std_error for row in found.rows]
+        expected = [row.std_error for row in estimates.rows]
         assert errors == pytest.approx(expected, rel=WITHIN + 0.03)  # fitted values
 
 

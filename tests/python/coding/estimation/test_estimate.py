@@ -31,7 +31,7 @@ def texts() -> pd.DataFrame:
     age = rng.integers(20, 80, N).astype(float)
     names = np.array(["negative", "neutral", "positive"])
     shares = {"A": [0.5, 0.3, 0.2], "B": [0.3, 0.3, 0.4], "C": [0.2, 0.6, 0.2]}
-    code = np.array([rng.choice(names, p=shares[each]) for each in party])
+    code = np.array([rng.choice(names, p=shares[name]) for name in party])
     missed = rng.random(N) < np.where(party == "B", 0.35, 0.15)
     return pd.DataFrame(
         {
@@ -55,13 +55,13 @@ def gold(data: pd.DataFrame = DATA, **options: Any) -> lh.GoldSample:
     return drawn.with_codes(data["code"].to_numpy()[drawn.rows].tolist())
 
 
-def value(found: lh.types.Estimates, method: str, **wanted: str) -> lh.types.Estimate:
+def value(fit: lh.types.Estimates, method: str, **selection: str) -> lh.types.Estimate:
     rows = [
         row
-        for row in found.by(method)
-        if all(getattr(row, name) == each for name, each in wanted.items())
+        for row in fit.by(method)
+        if all(getattr(row, name) == level for name, level in selection.items())
     ]
-    assert len(rows) == 1, (wanted, found.rows)
+    assert len(rows) == 1, (selection, fit.rows)
     return rows[0]
 
 
@@ -69,61 +69,59 @@ def value(found: lh.types.Estimates, method: str, **wanted: str) -> lh.types.Est
 def test_shares_in_any_data_frame(kind: Any) -> None:
     data = kind({name: DATA[name].tolist() for name in DATA})
     drawn = gold()
-    found = lh.estimate(data, drawn)
-    assert (found.n_texts, found.n_gold, found.design) == (N, N_GOLD, "simple")
-    assert len(found) == 12
+    fit = lh.estimate(data, drawn)
+    assert (fit.n_texts, fit.n_gold, fit.design) == (N, N_GOLD, "simple")
+    assert len(fit) == 12
     for label in ("negative", "neutral", "positive"):
         y_hat = (DATA["label"] == label).to_numpy(float)
         y = (DATA["code"] == label).to_numpy(float)[drawn.rows]
-        assert value(found, "naive", outcome=label).estimate == pytest.approx(
-            y_hat.mean()
-        )
-        assert value(found, "gold", outcome=label).estimate == pytest.approx(y.mean())
+        assert value(fit, "naive", outcome=label).estimate == pytest.approx(y_hat.mean())
+        assert value(fit, "gold", outcome=label).estimate == pytest.approx(y.mean())
         corrected = y_hat.mean() + (y - y_hat[drawn.rows]).mean()
-        assert value(found, "dsl", outcome=label).estimate == pytest.approx(corrected)
+        assert value(fit, "dsl", outcome=label).estimate == pytest.approx(corrected)
         others = np.delete(y_hat, drawn.rows)
         lam = label_weight.best_lam(y, y_hat[drawn.rows], others)
-        wanted = lam * others.mean() + (y - lam * y_hat[drawn.rows]).mean()
-        row = value(found, "ppi", outcome=label)
-        assert (row.estimate, row.lam) == (pytest.approx(wanted, abs=1e-12), lam)
+        expected = lam * others.mean() + (y - lam * y_hat[drawn.rows]).mean()
+        row = value(fit, "ppi", outcome=label)
+        assert (row.estimate, row.lam) == (pytest.approx(expected, abs=1e-12), lam)
         errors = np.var(y - lam * y_hat[drawn.rows], ddof=1) / len(y)
         variance = errors + lam**2 * np.var(others) / len(others)
         # Few errors may increase the standard error.
         assert 0.99 < row.std_error / np.sqrt(variance) < 1.1
-    total = sum(row.estimate for row in found.by("dsl"))
+    total = sum(row.estimate for row in fit.by("dsl"))
     assert total == pytest.approx(1)
 
 
 @pytest.mark.parametrize("prob", ["simple", "stratified"])
 def test_groups_and_differences(prob: str) -> None:
-    found = lh.estimate(DATA, gold(prob=prob), outcome="negative", by="party")
+    estimates = lh.estimate(DATA, gold(prob=prob), outcome="negative", by="party")
     drawn = gold(prob=prob)
     for method in ("dsl", "gold", "naive", "ppi"):
-        a = value(found, method, group="A")
-        b = value(found, method, group="B")
-        difference = value(found, method, term="difference", group="B - A")
+        a = value(estimates, method, group="A")
+        b = value(estimates, method, group="B")
+        difference = value(estimates, method, term="difference", group="B - A")
         assert difference.estimate == pytest.approx(b.estimate - a.estimate)
-        matrix = found.covariance(method)
+        matrix = estimates.covariance(method)
         variance = matrix[0, 0] + matrix[1, 1] - 2 * matrix[0, 1]
         if method != "naive":
             assert min(a.df, b.df) < difference.df < a.df + b.df + 1
         assert difference.std_error == pytest.approx(np.sqrt(variance), rel=0.15)
     rows = drawn.rows
     weights = 1 / drawn.probs
-    there = (DATA["party"] == "B").to_numpy()[rows]
+    in_b = (DATA["party"] == "B").to_numpy()[rows]
     negative = (DATA["code"] == "negative").to_numpy()[rows]
-    wanted = (weights * there * negative).sum() / (weights * there).sum()
-    assert value(found, "gold", group="B").estimate == pytest.approx(wanted)
+    expected = (weights * in_b * negative).sum() / (weights * in_b).sum()
+    assert value(estimates, "gold", group="B").estimate == pytest.approx(expected)
 
 
 def test_means_of_an_ordinal_scale() -> None:
     scale = {"negative": -1, "neutral": 0, "positive": 1}
-    found = lh.estimate(DATA, gold(), outcome=scale)
+    estimates = lh.estimate(DATA, gold(), outcome=scale)
     shares = lh.estimate(DATA, gold())
     for method in ("dsl", "gold", "naive"):
         parts = {row.outcome: row.estimate for row in shares.by(method)}
-        wanted = parts["positive"] - parts["negative"]
-        assert value(found, method, term="mean").estimate == pytest.approx(wanted)
+        expected = parts["positive"] - parts["negative"]
+        assert value(estimates, method, term="mean").estimate == pytest.approx(expected)
     with pytest.raises(ValueError, match="a number for each label, also for positive"):
         lh.estimate(DATA, gold(), outcome={"negative": -1, "neutral": 0})
 
@@ -132,12 +130,12 @@ def test_means_of_an_ordinal_scale() -> None:
 def test_a_regression_is_that_of_the_arrays(model: str) -> None:
     formula = "label == 'negative' ~ party + age"
     drawn = gold(prob="uncertainty", confidence=np.linspace(0, 1, N))
-    found = lh.estimate(DATA, drawn, formula, model=model)
-    naive = {row.term: row for row in found.by("naive")}
+    estimates = lh.estimate(DATA, drawn, formula, model=model)
+    naive = {row.term: row for row in estimates.by("naive")}
     data = DATA.assign(y=(DATA["label"] == "negative").astype(float))
     fit = getattr(smf, model)("y ~ party + age", data).fit(disp=False)
-    for term, wanted in fit.params.items():
-        assert naive[term].estimate == pytest.approx(wanted, abs=1e-6)
+    for term, expected in fit.params.items():
+        assert naive[term].estimate == pytest.approx(expected, abs=1e-6)
     x = np.column_stack(
         [np.ones(N), DATA["party"] == "B", DATA["party"] == "C", DATA["age"]]
     ).astype(float)
@@ -151,51 +149,51 @@ def test_a_regression_is_that_of_the_arrays(model: str) -> None:
         probs=drawn.probs,
         strata=drawn.strata[drawn.rows],
     )
-    for method, wanted in (("dsl", by_dsl(problem)), ("gold", by_gold(problem))):
-        rows = found.by(method)
-        assert [row.estimate for row in rows] == pytest.approx(wanted.theta.tolist())
-        ratios = np.array([row.std_error for row in rows]) / wanted.std_errors
+    for method, expected in (("dsl", by_dsl(problem)), ("gold", by_gold(problem))):
+        rows = estimates.by(method)
+        assert [row.estimate for row in rows] == pytest.approx(expected.theta.tolist())
+        ratios = np.array([row.std_error for row in rows]) / expected.std_errors
         # Few errors of a group may increase the standard error.
         assert (ratios > 1 - 1e-9).all()
         assert (ratios < 1.5).all()
         assert max(row.df for row in rows) < N_GOLD
-    assert "ppi" not in found.methods
-    assert any("ppi is left out" in note for note in found.notes)
+    assert "ppi" not in estimates.methods
+    assert any("ppi is left out" in note for note in estimates.notes)
     with pytest.raises(ValueError, match="methods must have another method than 'ppi'"):
         lh.estimate(DATA, drawn, formula, model=model, methods=["ppi"])
 
 
 @pytest.mark.filterwarnings("ignore:240 codes for:UserWarning")
 def test_labels_on_the_right() -> None:
-    found = lh.estimate(DATA, gold(), "votes ~ label + party")
-    assert found.methods == ("dsl", "gold", "naive")
-    assert any("ppi is left out" in note for note in found.notes)
+    estimates = lh.estimate(DATA, gold(), "votes ~ label + party")
+    assert estimates.methods == ("dsl", "gold", "naive")
+    assert any("ppi is left out" in note for note in estimates.notes)
     truth = smf.ols("votes ~ code + party", DATA).fit()
     for term in ("neutral", "positive"):
-        wanted = truth.params[f"code[T.{term}]"]
-        right = value(found, "dsl", term=f"label[T.{term}]")
-        assert right.low < wanted < right.high
-    naive = value(found, "naive", term="label[T.neutral]")
+        expected = truth.params[f"code[T.{term}]"]
+        right = value(estimates, "dsl", term=f"label[T.{term}]")
+        assert right.low < expected < right.high
+    naive = value(estimates, "naive", term="label[T.neutral]")
     assert naive.low > truth.params["code[T.neutral]"]
 
 
 def test_a_formula_without_a_left_side_and_a_label_of_another_name() -> None:
-    wanted = lh.estimate(DATA, gold(), "label == 'negative' ~ age")
-    found = lh.estimate(DATA, gold(), "~ age", outcome="negative")
-    assert [row.estimate for row in found.rows] == [row.estimate for row in wanted.rows]
+    expected = lh.estimate(DATA, gold(), "label == 'negative' ~ age")
+    fit = lh.estimate(DATA, gold(), "~ age", outcome="negative")
+    assert [row.estimate for row in fit.rows] == [row.estimate for row in expected.rows]
     odd = DATA.rename(columns={"label": "its label"})
     drawn = gold(odd, label="its label")
-    found = lh.estimate(odd, drawn, "~ age", outcome="negative")
-    assert [row.estimate for row in found.rows] == [row.estimate for row in wanted.rows]
+    fit = lh.estimate(odd, drawn, "~ age", outcome="negative")
+    assert [row.estimate for row in fit.rows] == [row.estimate for row in expected.rows]
 
 
 def test_clusters() -> None:
-    found = lh.estimate(DATA, gold(), "label == 'negative' ~ age", cluster="speaker")
+    estimates = lh.estimate(DATA, gold(), "label == 'negative' ~ age", cluster="speaker")
     data = DATA.assign(y=(DATA["label"] == "negative").astype(float))
     fit = smf.ols("y ~ age", data).fit(
         cov_type="cluster", cov_kwds={"groups": data["speaker"]}
     )
-    errors = [row.std_error for row in found.by("naive")]
+    errors = [row.std_error for row in estimates.by("naive")]
     assert errors == pytest.approx(list(fit.bse), rel=2e-3)
 
 
@@ -207,11 +205,11 @@ def test_a_sample_of_unknown_probabilities_is_refused() -> None:
         lh.estimate(DATA, codes)
     with pytest.raises(ValueError, match="no inclusion probabilities"):
         lh.estimate(DATA.assign(hand=codes), "hand")
-    found = lh.estimate(DATA.assign(hand=codes), "hand", prob="simple")
-    assert found.design == "simple, as the caller says"
-    assert found.n_gold == 100
-    found = lh.estimate(DATA, codes, prob=[100 / N] * N)
-    assert found.design == "probabilities by the caller"
+    estimates = lh.estimate(DATA.assign(hand=codes), "hand", prob="simple")
+    assert estimates.design == "simple, as the caller says"
+    assert estimates.n_gold == 100
+    estimates = lh.estimate(DATA, codes, prob=[100 / N] * N)
+    assert estimates.design == "probabilities by the caller"
     with pytest.raises(ValueError, match="gold has a design"):
         lh.estimate(DATA, gold(), prob="simple")
     with pytest.raises(ValueError, match="gold has no codes yet"):
@@ -234,13 +232,13 @@ def test_rows_with_something_missing_are_left_out() -> None:
     data.loc[drawn.rows[0], "age"] = np.nan
     data.loc[[2, 7], "label"] = None
     with pytest.warns(UserWarning, match="The column 'age' has no value for 1 of"):
-        found = lh.estimate(data, drawn, "label == 'negative' ~ age")
-    assert found.n_texts == N - 3
-    assert any("3 of 1,200 texts are left out: they" in note for note in found.notes)
+        estimates = lh.estimate(data, drawn, "label == 'negative' ~ age")
+    assert estimates.n_texts == N - 3
+    assert any("3 of 1,200 texts are left out: they" in note for note in estimates.notes)
     left = data.dropna(subset=["age", "label"])
     y = (left["label"] == "negative").astype(float)
     fit = smf.ols("y ~ age", left.assign(y=y)).fit().params
-    assert [row.estimate for row in found.by("naive")] == pytest.approx(list(fit))
+    assert [row.estimate for row in estimates.by("naive")] == pytest.approx(list(fit))
 
 
 @pytest.mark.filterwarnings("ignore:.*ha(s|ve) a wrong label:UserWarning")
@@ -263,17 +261,17 @@ def test_a_method_without_a_solution_leaves_the_others() -> None:
     codes = ["negative" if party == "A" else "neutral" for party in DATA["party"]]
     drawn = drawn.with_codes([codes[i] for i in drawn.rows])
     with pytest.warns(UserWarning, match=r"gold gives no estimate: .*separated"):
-        found = lh.estimate(
+        estimates = lh.estimate(
             DATA,
             drawn,
             "label == 'negative' ~ party",
             model="logit",
             methods=["gold", "naive"],
         )
-    assert np.isnan([row.estimate for row in found.by("gold")]).all()
-    assert not np.isnan([row.estimate for row in found.by("naive")]).any()
-    assert "not estimated: see the notes" in str(found)
-    assert found.to_dicts()[-1]["method"] == "naive"
+    assert np.isnan([row.estimate for row in estimates.by("gold")]).all()
+    assert not np.isnan([row.estimate for row in estimates.by("naive")]).any()
+    assert "not estimated: see the notes" in str(estimates)
+    assert estimates.to_dicts()[-1]["method"] == "naive"
     with pytest.raises(
         ValueError, match="no method gives an estimate: naive gives no estimate"
     ):
@@ -319,20 +317,20 @@ def test_the_result_is_told_in_many_ways() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         warnings.filterwarnings("ignore", ".*few coded texts have a wrong label")
-        found = lh.estimate(DATA, gold(), outcome=["negative", "positive"], by=["party"])
-    table = found.to_pandas()
+        fit = lh.estimate(DATA, gold(), outcome=["negative", "positive"], by=["party"])
+    table = fit.to_pandas()
     assert list(table["method"].unique()) == ["dsl", "ppi", "gold", "naive"]
-    assert len(table) == len(found) == 2 * 5 * 4
-    assert "negative share party: A" in str(found)
-    worth = round(found.gold_worth("dsl"))
-    assert f"short intervals with {worth} texts (dsl), " in str(found)
-    assert pickle.loads(pickle.dumps(found)).to_dicts() == found.to_dicts()
-    assert repr(found).startswith("<Estimates: mean of 1,200 texts with 240 codes")
-    assert N_GOLD < found.gold_worth("dsl") < 5 * N_GOLD
-    assert found.gold_worth("gold") == pytest.approx(N_GOLD)
-    assert found.covariance("dsl", "negative").shape == (3, 3)
+    assert len(table) == len(fit) == 2 * 5 * 4
+    assert "negative share party: A" in str(fit)
+    worth = round(fit.gold_worth("dsl"))
+    assert f"short intervals with {worth} texts (dsl), " in str(fit)
+    assert pickle.loads(pickle.dumps(fit)).to_dicts() == fit.to_dicts()
+    assert repr(fit).startswith("<Estimates: mean of 1,200 texts with 240 codes")
+    assert N_GOLD < fit.gold_worth("dsl") < 5 * N_GOLD
+    assert fit.gold_worth("gold") == pytest.approx(N_GOLD)
+    assert fit.covariance("dsl", "negative").shape == (3, 3)
     with pytest.raises(ValueError, match="outcome must be one of 'negative', 'positive'"):
-        found.covariance("dsl")
+        fit.covariance("dsl")
     labels = DATA["label"].tolist()
     codes = [DATA["code"][i] if i % 5 == 0 else None for i in range(N)]
     assert lh.estimate(labels, codes, prob="simple").n_gold == N_GOLD
@@ -344,29 +342,29 @@ def test_the_result_is_told_in_many_ways() -> None:
 def test_a_group_that_nobody_coded_has_no_corrected_estimate() -> None:
     data = DATA.assign(party=np.where(np.arange(N) < 3, "D", DATA["party"]))
     codes = [DATA["code"][i] if i % 5 == 4 else None for i in range(N)]
-    found = lh.estimate(data, codes, outcome="negative", by="party", prob="simple")
+    fit = lh.estimate(data, codes, outcome="negative", by="party", prob="simple")
     for method in ("dsl", "ppi", "gold"):
-        assert np.isnan(value(found, method, group="D").estimate)
-        assert np.isnan(value(found, method, group="D - A").std_error)
+        assert np.isnan(value(fit, method, group="D").estimate)
+        assert np.isnan(value(fit, method, group="D - A").std_error)
     others = lh.estimate(
         DATA[3:], codes[3:], outcome="negative", by="party", prob="simple"
     )
     for method in ("dsl", "gold", "ppi", "naive"):
-        one, other = (value(each, method, group="B - A") for each in (found, others))
+        one, other = (value(study, method, group="B - A") for study in (fit, others))
         assert one.estimate == pytest.approx(other.estimate, abs=2e-3)
         assert one.std_error == pytest.approx(other.std_error, rel=1e-2)
-    assert value(found, "naive", group="D").std_error >= 0
+    assert value(fit, "naive", group="D").std_error >= 0
     with pytest.warns(
         UserWarning, match="dsl gives no estimate: column 4 of the model is 0"
     ):
-        found = lh.estimate(
+        fit = lh.estimate(
             data,
             codes,
             "label == 'negative' ~ party",
             prob="simple",
             methods=["dsl", "naive"],
         )
-    assert np.isnan([row.estimate for row in found.by("dsl")]).all()
+    assert np.isnan([row.estimate for row in fit.by("dsl")]).all()
 
 
 def test_when_all_texts_are_coded_there_is_nothing_to_predict() -> None:
@@ -374,8 +372,8 @@ def test_when_all_texts_are_coded_there_is_nothing_to_predict() -> None:
     with pytest.warns(
         UserWarning, match="ppi gives no estimate: all texts .* be predicted$"
     ):
-        found = lh.estimate(DATA, drawn, outcome="negative", methods=["dsl", "ppi"])
-    assert not np.isnan([row.std_error for row in found.by("dsl")]).any()
+        estimates = lh.estimate(DATA, drawn, outcome="negative", methods=["dsl", "ppi"])
+    assert not np.isnan([row.std_error for row in estimates.by("dsl")]).any()
 
 
 def test_a_column_may_be_called_frame() -> None:
@@ -386,21 +384,21 @@ def test_a_column_may_be_called_frame() -> None:
 
 
 def groups(data: Any, **options: Any) -> list[str]:
-    found = lh.estimate(
+    estimates = lh.estimate(
         data, gold(), outcome="negative", by="party", methods=["naive"], **options
     )
-    return [row.group for row in found.rows]
+    return [row.group for row in estimates.rows]
 
 
 def test_the_order_of_groups() -> None:
     assert groups(DATA) == ["A", "B", "C", "B - A", "C - A"]
-    wanted = ["C", "A", "B", "A - C", "B - C"]
+    expected = ["C", "A", "B", "A - C", "B - C"]
     names = ["C", "never", "A", "B"]
-    assert groups(DATA, order={"party": names}) == wanted
+    assert groups(DATA, order={"party": names}) == expected
     ordered = DATA.assign(party=pd.Categorical(DATA["party"], categories=names))
-    assert groups(ordered) == wanted
+    assert groups(ordered) == expected
     columns = {name: DATA[name].tolist() for name in DATA}
-    assert groups(pl.DataFrame(columns).cast({"party": pl.Enum(names)})) == wanted
+    assert groups(pl.DataFrame(columns).cast({"party": pl.Enum(names)})) == expected
     assert groups(columns) == groups(DATA)
     with pytest.raises(ValueError, match="order of 'party' lacks 'C'"):
         groups(DATA, order={"party": ["A", "B"]})
@@ -479,7 +477,7 @@ def test_warnings_name_the_line_of_the_caller() -> None:
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
             lh.estimate(data, gold, formula)
-        assert {each.filename for each in caught} == {__file__}
+        assert {warning.filename for warning in caught} == {__file__}
 
 
 def test_a_text_with_several_missing_values_is_counted_once() -> None:
@@ -493,9 +491,9 @@ def test_a_text_with_several_missing_values_is_counted_once() -> None:
         match=r"The columns 'party' \(3\), 'speaker' \(3\) have no value "
         r"for 4 of 1,197 texts with a label and a weight above 0, which are left out",
     ) as caught:
-        found = lh.estimate(data, gold(), weights="w", **options)
-    assert sum("no value" in str(each.message) for each in caught) == 1
-    assert found.n_texts == N - 3 - 4
+        estimates = lh.estimate(data, gold(), weights="w", **options)
+    assert sum("no value" in str(warning.message) for warning in caught) == 1
+    assert estimates.n_texts == N - 3 - 4
     data["party"] = DATA["party"]
     data.loc[9, "party"] = None
     with warnings.catch_warnings():
@@ -503,21 +501,21 @@ def test_a_text_with_several_missing_values_is_counted_once() -> None:
         lh.estimate(data, gold(), outcome="negative", by="party", weights="w")
 
 
-@pytest.mark.parametrize(("n", "wanted"), [(1, r"codes \(1\) for 2 co"), (2, r"\(2\)")])
-def test_few_codes_are_counted_in_english(n: int, wanted: str) -> None:
+@pytest.mark.parametrize(("n", "expected"), [(1, r"codes \(1\) for 2 co"), (2, r"\(2\)")])
+def test_few_codes_are_counted_in_english(n: int, expected: str) -> None:
     (note,) = notes.few_coefficients(n, 2)
-    assert re.search(wanted, note)
+    assert re.search(expected, note)
     assert "1 code" not in note
 
 
 def test_a_missing_standard_error_is_not_printed_as_nan() -> None:
-    found = lh.estimate(DATA, gold(), outcome="negative", by="party")
-    first, *rest = found.by("dsl")
+    estimates = lh.estimate(DATA, gold(), outcome="negative", by="party")
+    first, *rest = estimates.by("dsl")
     nan = float("nan")
     odd = dataclasses.replace(first, std_error=nan, low=nan, high=nan)
     none = dataclasses.replace(rest[0], estimate=nan, std_error=nan, low=nan, high=nan)
     notes = ("a note of many words " * 9,)
-    text = str(dataclasses.replace(found, rows=(odd, none, *rest[1:]), notes=notes))
+    text = str(dataclasses.replace(estimates, rows=(odd, none, *rest[1:]), notes=notes))
     assert max(map(len, text.splitlines())) <= 88
     assert "nan" not in text
     assert f"{first.estimate:8.4f}  no std. error: the codes show no variance" in text
@@ -526,8 +524,8 @@ def test_a_missing_standard_error_is_not_printed_as_nan() -> None:
         dataclasses.replace(
             row, outcome="other", estimate=nan if row.method == "dsl" else row.estimate
         )
-        for row in found.rows
+        for row in estimates.rows
     ]
-    text = str(dataclasses.replace(found, rows=(*found.rows, *other)))
-    assert text.count("not estimated: see the notes") == len(found.by("dsl"))
+    text = str(dataclasses.replace(estimates, rows=(*estimates.rows, *other)))
+    assert text.count("not estimated: see the notes") == len(estimates.by("dsl"))
     assert "fewer than two codes" not in text

@@ -34,24 +34,24 @@ def sample(label: str = "label") -> lh.GoldSample:
     return drawn.with_codes([int(TRUTH[i]) for i in drawn.rows])
 
 
-def of(found: lh.types.Estimates, method: str) -> lh.types.Estimate:
-    (row,) = found.by(method)  # type: ignore[arg-type]
+def of(estimates: lh.types.Estimates, method: str) -> lh.types.Estimate:
+    (row,) = estimates.by(method)  # type: ignore[arg-type]
     return row
 
 
 def test_the_mean_of_numbers_is_asked_for() -> None:
     gold = sample()
-    found = lh.estimate(DATA, gold, outcome="mean")
+    estimates = lh.estimate(DATA, gold, outcome="mean")
     rows = np.array(gold.rows)
-    assert of(found, "naive").estimate == pytest.approx(MODEL.mean())
-    assert of(found, "gold").estimate == pytest.approx(TRUTH[rows].mean())
+    assert of(estimates, "naive").estimate == pytest.approx(MODEL.mean())
+    assert of(estimates, "gold").estimate == pytest.approx(TRUTH[rows].mean())
     corrected = MODEL.mean() + (TRUTH[rows] - MODEL[rows]).mean()
-    assert of(found, "dsl").estimate == pytest.approx(corrected)
-    assert of(found, "dsl").term == "mean"
-    assert of(found, "dsl").low < TRUTH.mean() < of(found, "dsl").high
+    assert of(estimates, "dsl").estimate == pytest.approx(corrected)
+    assert of(estimates, "dsl").term == "mean"
+    assert of(estimates, "dsl").low < TRUTH.mean() < of(estimates, "dsl").high
     scores = lh.estimate(DATA, gold, outcome={str(i): i for i in range(11)})
     for name in ("estimate", "std_error", "low", "high"):
-        assert getattr(of(scores, "dsl"), name) == getattr(of(found, "dsl"), name)
+        assert getattr(of(scores, "dsl"), name) == getattr(of(estimates, "dsl"), name)
     shares = lh.estimate(DATA, gold)  # 11 numbers could be codes of categories
     assert {row.term for row in shares.rows} == {"share"}
 
@@ -65,17 +65,17 @@ def test_a_mean_needs_numbers() -> None:
     named = words.assign(label=np.where(MODEL > 5, "mean", "kind"))
     gold = lh.gold_sample(named, 60, text="text", label="label", seed=1)
     gold = gold.with_codes([named["label"][i] for i in gold.rows])
-    found = lh.estimate(named, gold, outcome="mean")  # "mean" is a label here
-    assert {row.term for row in found.rows} == {"share"}
+    estimates = lh.estimate(named, gold, outcome="mean")  # "mean" is a label here
+    assert {row.term for row in estimates.rows} == {"share"}
 
 
 def test_expected_values_correct_the_mean_too() -> None:
-    found = lh.estimate(DATA, sample(), label="mean")
-    assert of(found, "naive").estimate == pytest.approx(DATA["mean"].mean())
-    assert of(found, "dsl").term == "mean"
+    estimates = lh.estimate(DATA, sample(), label="mean")
+    assert of(estimates, "naive").estimate == pytest.approx(DATA["mean"].mean())
+    assert of(estimates, "dsl").term == "mean"
     by_label = lh.estimate(DATA, sample(), outcome="mean")
-    assert of(found, "gold").estimate == pytest.approx(of(by_label, "gold").estimate)
-    assert not any("another label" in note for note in found.notes)
+    assert of(estimates, "gold").estimate == pytest.approx(of(by_label, "gold").estimate)
+    assert not any("another label" in note for note in estimates.notes)
 
 
 @pytest.mark.parametrize(
@@ -86,7 +86,7 @@ def test_numbers_are_on_either_side_of_a_regression(
     formula: str, term: str, y: str | None, x: str | None
 ) -> None:
     gold = sample()
-    found = lh.estimate(DATA, gold, formula)
+    estimates = lh.estimate(DATA, gold, formula)
     rows = np.array(gold.rows)
 
     def slope(numbers: Any, rows: Any) -> float:
@@ -94,7 +94,7 @@ def test_numbers_are_on_either_side_of_a_regression(
         other = numbers if x is None else DATA[x].to_numpy()[rows]
         return float(np.polyfit(other, one, 1)[0])
 
-    by = {row.method: row for row in found.rows if row.term == term}
+    by = {row.method: row for row in estimates.rows if row.term == term}
     assert by["naive"].estimate == pytest.approx(slope(MODEL, np.arange(N)))
     assert by["gold"].estimate == pytest.approx(slope(TRUTH[rows], rows))
     assert by["dsl"].low < slope(TRUTH, np.arange(N)) < by["dsl"].high
@@ -115,17 +115,17 @@ def test_a_scale_keeps_its_numbers_from_coding_to_estimates(
     sheet.to_csv(tmp_path / "gold.csv", index=False)
     read = lh.read_gold(tmp_path / "gold.csv")
     assert read.codes == [[str(TRUTH[i]) for i in gold.rows]]
-    found = lh.estimate(coded, read)
-    assert {row.term for row in found.rows} == {"mean"}
+    estimates = lh.estimate(coded, read)
+    assert {row.term for row in estimates.rows} == {"mean"}
     numbers = coded.frame["label"].astype(float)
-    assert of(found, "naive").estimate == pytest.approx(numbers.mean())
+    assert of(estimates, "naive").estimate == pytest.approx(numbers.mean())
     compared = lh.validate(coded, read)
     assert compared.scale == "interval"
     assert compared.numbers is not None
     expected = coded.frame["mean"].to_numpy()[gold.rows]
-    wanted = (expected - TRUTH[gold.rows]).mean()
+    bias = (expected - TRUTH[gold.rows]).mean()
     assert compared.numbers.bias is not None
-    assert compared.numbers.bias.value == pytest.approx(wanted, abs=1e-5)
+    assert compared.numbers.bias.value == pytest.approx(bias, abs=1e-5)
     sheet["ann"] = 11
     sheet.to_csv(tmp_path / "gold.csv", index=False)
     with pytest.raises(ValueError, match="none of the labels 0, 1, 2"):
@@ -136,9 +136,9 @@ def test_a_scale_keeps_its_numbers_from_coding_to_estimates(
 def test_the_median_is_corrected() -> None:
     gold = sample()
     rows = np.array(gold.rows)
-    found = lh.estimate(DATA, gold, outcome="median")
-    assert {(row.outcome, row.term) for row in found.rows} == {("median", "quantile")}
-    median = {row.method: row for row in found.rows}
+    estimates = lh.estimate(DATA, gold, outcome="median")
+    assert {(row.outcome, row.term) for row in estimates.rows} == {("median", "quantile")}
+    median = {row.method: row for row in estimates.rows}
     by_rank = np.quantile(TRUTH[rows], 0.5, method="inverted_cdf")
     assert median["gold"].estimate == by_rank
     assert median["naive"].estimate == np.quantile(MODEL, 0.5, method="inverted_cdf")
@@ -150,22 +150,22 @@ def test_the_median_is_corrected() -> None:
     assert median["dsl"].estimate == next(t for t in range(11) if shares[t] >= 0.5)
     true = np.quantile(TRUTH, 0.5, method="inverted_cdf")
     assert median["dsl"].low <= true <= median["dsl"].high
-    assert found.gold_worth("dsl") > 0
+    assert estimates.gold_worth("dsl") > 0
 
 
 def test_the_median_of_many_numbers_is_that_by_ranks() -> None:
     """Numbers with fractions are found by bisection, few numbers one by one."""
     gold = lh.gold_sample(DATA, 120, text="text", label="mean", seed=1)
     gold = gold.with_codes([float(TRUTH[i] + i / 1e4) for i in gold.rows])
-    found = lh.estimate(DATA, gold, outcome="median", methods=["gold", "naive"])
+    estimates = lh.estimate(DATA, gold, outcome="median", methods=["gold", "naive"])
     codes = [TRUTH[i] + i / 1e4 for i in gold.rows]
     by_rank = np.quantile(codes, 0.5, method="inverted_cdf")
-    assert of(found, "gold").estimate == pytest.approx(by_rank)
-    low, high = of(found, "gold").low, of(found, "gold").high
-    ranks = [sum(code <= each for code in codes) for each in (low, high)]
+    assert of(estimates, "gold").estimate == pytest.approx(by_rank)
+    low, high = of(estimates, "gold").low, of(estimates, "gold").high
+    ranks = [sum(code <= limit for code in codes) for limit in (low, high)]
     assert 40 < ranks[0] < 60 < ranks[1] < 80  # about 60 plus and minus 11
     naive = np.quantile(DATA["mean"], 0.5, method="inverted_cdf")
-    assert of(found, "naive").estimate == pytest.approx(naive)
+    assert of(estimates, "naive").estimate == pytest.approx(naive)
 
 
 @pytest.mark.filterwarnings("ignore:.*share up to")
@@ -173,13 +173,13 @@ def test_medians_of_groups_have_differences() -> None:
     data = DATA.assign(old=np.where(DATA["age"] > 1, "yes", "no"))
     gold = lh.gold_sample(data, 120, text="text", label="label", seed=1)
     gold = gold.with_codes([int(TRUTH[i]) for i in gold.rows])
-    found = lh.estimate(data, gold, outcome="median", by="old", methods=["dsl"])
-    no, yes, difference = found.rows
+    estimates = lh.estimate(data, gold, outcome="median", by="old", methods=["dsl"])
+    no, yes, difference = estimates.rows
     assert difference.term == "difference"
     assert difference.estimate == yes.estimate - no.estimate
     below = np.hypot(yes.estimate - yes.low, no.high - no.estimate)
     assert difference.low == pytest.approx(difference.estimate - below)
-    assert lh.plot(found) is not None
+    assert lh.plot(estimates) is not None
 
 
 def test_medians_take_probabilities() -> None:
@@ -225,15 +225,15 @@ def test_intervals_of_a_declared_scale_stay_on_the_scale() -> None:
     scores = {str(number): number for number in range(11)}
 
     def limits(gold: lh.GoldSample, outcome: Any, term: str) -> tuple[float, float]:
-        found = lh.estimate(data, gold, outcome=outcome, by="odd")
-        rows = [row for row in found.by("dsl") if row.term == term]
+        estimates = lh.estimate(data, gold, outcome=outcome, by="odd")
+        rows = [row for row in estimates.by("dsl") if row.term == term]
         return min(row.low for row in rows), max(row.high for row in rows)
 
     assert limits(gold, "mean", "mean")[1] > 10  # no scale was declared
-    for own, outcome in ((scale, "mean"), (scale, None), (gold, scores)):
-        low, high = limits(own, outcome, "mean")
+    for declared, outcome in ((scale, "mean"), (scale, None), (gold, scores)):
+        low, high = limits(declared, outcome, "mean")
         assert low >= 0
         assert high == 10
-        low, high = limits(own, outcome, "difference")
+        low, high = limits(declared, outcome, "difference")
         assert low >= -10
         assert high <= 10

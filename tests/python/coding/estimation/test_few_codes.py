@@ -43,8 +43,8 @@ def shares(
     groups = np.zeros(n_texts, dtype=int)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)
-        found = fit_means([("a", label, code[rows])], "share", groups, [""], settings)
-    return {row.method: row for row in found.rows}
+        estimates = fit_means([("a", label, code[rows])], "share", groups, [""], settings)
+    return {row.method: row for row in estimates.rows}
 
 
 @pytest.mark.more(reason="repeats an estimate for many forms of the same data", cases=2)
@@ -76,9 +76,9 @@ def test_intervals_about_these_texts_where_errors_are_rare(accuracy: float) -> N
         code = (rng.random(N) < 0.5).astype(float)
         label = np.where(rng.random(N) < accuracy, code, 1 - code)
         rows = np.sort(rng.choice(N, 100, replace=False))
-        found = shares(label, code, rows, "texts")
+        by_method = shares(label, code, rows, "texts")
         for method in held:
-            row = found[method]
+            row = by_method[method]
             assert row.high > row.low
             held[method] += row.low <= code.mean() <= row.high
     assert min(held.values()) / draws > 0.95 - 3 * np.sqrt(0.95 * 0.05 / draws)
@@ -87,16 +87,16 @@ def test_intervals_about_these_texts_where_errors_are_rare(accuracy: float) -> N
 def test_no_error_among_the_codes() -> None:
     label, rows = np.arange(N) % 2.0, np.arange(0, N, 20)
     rows[::2] += 1
-    found = shares(label, label, rows, "texts")
+    by_method = shares(label, label, rows, "texts")
     # One unseen error of 50 and its variance, for all texts without the drawn texts.
     far = (1 + t.ppf(0.975, 49)) / 50 * np.sqrt(1 - 50 / N)
     for method in ("dsl", "ppi"):
-        assert found[method].low == pytest.approx(0.5 - far, rel=0.01)
-        assert found[method].high == pytest.approx(0.5 + far, rel=0.01)
-    assert found["gold"].high - found["gold"].low > 0.2
+        assert by_method[method].low == pytest.approx(0.5 - far, rel=0.01)
+        assert by_method[method].high == pytest.approx(0.5 + far, rel=0.01)
+    assert by_method["gold"].high - by_method["gold"].low > 0.2
     # The population of these texts also varies in the share of the labels.
     wide = shares(label, label, rows)["dsl"]
-    assert wide.std_error > found["dsl"].std_error
+    assert wide.std_error > by_method["dsl"].std_error
     none = shares(0 * label, 0 * label, rows)
     for row in none.values():
         assert (row.low, row.high) == (0, pytest.approx(3 / 50, rel=0.02))
@@ -120,22 +120,22 @@ def test_few_errors_are_warned_of() -> None:
     ):
         lh.estimate(frame, code, **options)
     frame, code = data(0)
-    found = lh.estimate(frame, code, **options)
+    estimates = lh.estimate(frame, code, **options)
     frame, code = data(20)
-    found = lh.estimate(frame, code, **options)
-    assert not any("wrong label" in note for note in found.notes)
+    estimates = lh.estimate(frame, code, **options)
+    assert not any("wrong label" in note for note in estimates.notes)
 
 
 def test_a_regression_without_an_error_has_no_standard_error_of_zero() -> None:
     frame, code = data(0, n_gold=200)
     options: dict[str, Any] = {"prob": "simple", "methods": ["dsl", "gold"]}
-    found = lh.estimate(frame, code, "label == 'a' ~ x", target="texts", **options)
-    assert all(row.std_error > 0 for row in found.rows)
-    assert all(row.low < row.estimate < row.high for row in found.rows)
-    assert any("no coded text has a wrong label" in note for note in found.notes)
+    fit = lh.estimate(frame, code, "label == 'a' ~ x", target="texts", **options)
+    assert all(row.std_error > 0 for row in fit.rows)
+    assert all(row.low < row.estimate < row.high for row in fit.rows)
+    assert any("no coded text has a wrong label" in note for note in fit.notes)
     everything = [*frame["label"]]
-    found = lh.estimate(frame, everything, "label == 'a' ~ x", target="texts", **options)
-    assert {row.std_error for row in found.by("dsl")} == {0}
+    fit = lh.estimate(frame, everything, "label == 'a' ~ x", target="texts", **options)
+    assert {row.std_error for row in fit.by("dsl")} == {0}
 
 
 def problem(strata: list[int], groups: list[int]) -> Problem:
@@ -147,28 +147,28 @@ def problem(strata: list[int], groups: list[int]) -> Problem:
     )  # fmt: skip
 
 
-def freedom(made: Problem, *ways: list[float]) -> list[float]:
-    theta = np.zeros(made.x.shape[1])
+def freedom(study: Problem, *ways: list[float]) -> list[float]:
+    theta = np.zeros(study.x.shape[1])
     rows = np.array(ways) if ways else np.eye(len(theta))
-    return Influences.of(made, 0.0, theta, rows).freedom(1.0).tolist()
+    return Influences.of(study, 0.0, theta, rows).freedom(1.0).tolist()
 
 
 def test_degrees_of_freedom() -> None:
-    made = problem([0] * 8, [0, 0, 0, 0, 0, 1, 1, 1])
-    assert freedom(made) == pytest.approx([4, 2])
+    study = problem([0] * 8, [0, 0, 0, 0, 0, 1, 1, 1])
+    assert freedom(study) == pytest.approx([4, 2])
     # The difference of groups has about Welch's degrees of freedom.
     welch = (1 / 5 + 1 / 3) ** 2 / (1 / 5**2 / 5 + 1 / 3**2 / 3)
-    assert freedom(made, [-1, 1]) == pytest.approx([max(welch - 1, 4)])
+    assert freedom(study, [-1, 1]) == pytest.approx([max(welch - 1, 4)])
     # Three texts in each of three strata give six differences.
-    made = problem([0, 0, 0, 1, 1, 1, 2, 2, 2], [0] * 9)
-    assert freedom(made) == pytest.approx([6])
-    made = problem([0] * 6, [0] * 6)
-    clustered = dataclasses.replace(made, clusters=np.array([0, 0, 1, 1, 2, 2]))
+    study = problem([0, 0, 0, 1, 1, 1, 2, 2, 2], [0] * 9)
+    assert freedom(study) == pytest.approx([6])
+    study = problem([0] * 6, [0] * 6)
+    clustered = dataclasses.replace(study, clusters=np.array([0, 0, 1, 1, 2, 2]))
     assert freedom(clustered) == pytest.approx([2])
     # Clusters of unequal sizes count less.
-    made = problem([0] * 40, [0] * 40)
-    even = dataclasses.replace(made, clusters=np.arange(40) // 4)
-    uneven = dataclasses.replace(made, clusters=np.minimum(np.arange(40) // 2, 9))
+    study = problem([0] * 40, [0] * 40)
+    even = dataclasses.replace(study, clusters=np.arange(40) // 4)
+    uneven = dataclasses.replace(study, clusters=np.minimum(np.arange(40) // 2, 9))
     assert freedom(even) == pytest.approx([9])
     assert freedom(uneven)[0] < 5
 
@@ -193,7 +193,7 @@ def test_a_regression_and_groups_agree() -> None:
     for method in ("dsl", "gold"):
         difference, slope = by.by(method)[2], fit.by(method)[1]
         assert (difference.term, slope.term) == ("difference", "grp[T.small]")
-        same = [(difference, slope), (alone.by(method)[0], one.by(method)[0])]
-        for (mean, coefficient), name in product(same, NUMBERS):
-            wanted = pytest.approx(getattr(mean, name), rel=1e-9)
-            assert getattr(coefficient, name) == wanted, name
+        pairs = [(difference, slope), (alone.by(method)[0], one.by(method)[0])]
+        for (mean, coefficient), name in product(pairs, NUMBERS):
+            expected = pytest.approx(getattr(mean, name), rel=1e-9)
+            assert getattr(coefficient, name) == expected, name

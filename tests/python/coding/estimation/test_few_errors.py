@@ -22,11 +22,11 @@ from scipy.stats import norm, t
 N = 3000
 
 
-def texts(seed: int = 0, share: float = 0.03, found: float = 0.6) -> dict[str, Any]:
+def texts(seed: int = 0, share: float = 0.03, recall: float = 0.6) -> dict[str, Any]:
     """Return texts with a rare label, which the model finds in part."""
     rng = np.random.default_rng(seed)
     code = rng.random(N) < share
-    label = np.where(code, rng.random(N) < found, rng.random(N) < 0.01)
+    label = np.where(code, rng.random(N) < recall, rng.random(N) < 0.01)
     names = np.array(["other", "threat"])
     return {
         "text": [f"text {i}" for i in range(N)],
@@ -43,8 +43,8 @@ def coded(data: dict[str, Any], seed: int = 0, **options: Any) -> lh.GoldSample:
     return drawn.with_codes([data["code"][i] for i in drawn.rows])
 
 
-def told(caught: list[warnings.WarningMessage]) -> str:
-    return "\n".join(str(each.message) for each in caught)
+def messages(caught: list[warnings.WarningMessage]) -> str:
+    return "\n".join(str(warning.message) for warning in caught)
 
 
 @pytest.mark.more(reason="repeats an estimate for many forms of the same data", cases=1)
@@ -56,10 +56,10 @@ def test_a_rare_label_with_equal_strata(target: Any) -> None:
         data = texts(seed)
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
-            found = lh.estimate(data, coded(data, seed), outcome="threat", target=target)
-        n_told += "correction of the labels for 'threat' is uncertain" in told(caught)
-        truth = np.mean([each == "threat" for each in data["code"]])
-        rows = [row for row in found.rows if row.method != "naive"]
+            fit = lh.estimate(data, coded(data, seed), outcome="threat", target=target)
+        n_told += "correction of the labels for 'threat' is uncertain" in messages(caught)
+        truth = np.mean([code == "threat" for code in data["code"]])
+        rows = [row for row in fit.rows if row.method != "naive"]
         held += all(row.low <= truth <= row.high for row in rows)
     assert held >= 11
     assert n_told >= 10  # other samples show at least five errors
@@ -70,12 +70,12 @@ def test_recall_is_bounded_by_the_texts_that_could_hold_misses() -> None:
     held, n_told = np.zeros(3), 0
     for seed in range(12):
         data = texts(seed)
-        found = lh.validate(data, coded(data, seed), label="label")
-        scores = next(e for e in found.accuracy.per_label if e.label == "threat")
-        measures = [scores.recall, scores.f1, found.accuracy.balanced_accuracy]
+        checks = lh.validate(data, coded(data, seed), label="label")
+        scores = next(e for e in checks.accuracy.per_label if e.label == "threat")
+        measures = [scores.recall, scores.f1, checks.accuracy.balanced_accuracy]
         truths = [0.6, 0.62, 0.8]
         held += [m.low <= t <= m.high for m, t in zip(measures, truths, strict=True)]
-        n_told += any("Recall of 'threat' may be as low as" in e for e in found.warnings)
+        n_told += any("Recall of 'threat' may be as low as" in e for e in checks.warnings)
     assert held.min() >= 10
     assert n_told >= 10
 
@@ -93,15 +93,15 @@ def test_sure_texts_with_few_codes_are_warned_of() -> None:
     )  # fmt: skip
     gold = drawn.with_codes([data["label"][i] for i in drawn.rows])
     with pytest.warns(UserWarning, match=r"9\d% of the texts, those with the lowest"):
-        found = lh.estimate(data, gold, outcome="a", methods=["dsl"])
-    assert found.rows[0].high - found.rows[0].low > 0.1
+        estimates = lh.estimate(data, gold, outcome="a", methods=["dsl"])
+    assert estimates.rows[0].high - estimates.rows[0].low > 0.1
 
 
 @pytest.mark.filterwarnings("ignore:.*ha(s|ve) a wrong label:UserWarning")
 def test_events_and_not_codes_count_in_a_logit() -> None:
     rng = np.random.default_rng(4)
     label = np.where(rng.random(1000) < 0.04, "yes", "no")
-    code = [each if i < 300 else None for i, each in enumerate(label.tolist())]
+    code = [name if i < 300 else None for i, name in enumerate(label.tolist())]
     code[0] = "yes" if code[0] == "no" else "no"
     data = {"label": label.tolist(), "x": rng.normal(size=1000).tolist()}
     with pytest.warns(UserWarning, match="The rarer outcome has [0-9]+ codes"):
@@ -112,7 +112,7 @@ def test_leverage() -> None:
     rng = np.random.default_rng(5)
     x = np.exp(2 * rng.normal(size=500))
     label = np.where(rng.random(500) < 0.5, "yes", "no")
-    code = [each if i < 100 else None for i, each in enumerate(label.tolist())]
+    code = [name if i < 100 else None for i, name in enumerate(label.tolist())]
     data = {"label": label.tolist(), "x": x.tolist()}
     with pytest.warns(UserWarning, match="leverage of 0"):
         lh.estimate(data, code, "label == 'yes' ~ x", prob="simple", methods=["gold"])
@@ -125,13 +125,13 @@ def test_leverage() -> None:
 def test_clusters() -> None:
     rng = np.random.default_rng(6)
     label = np.where(rng.random(600) < 0.5, "yes", "no").tolist()
-    code = [each if i % 3 else None for i, each in enumerate(label)]
+    code = [name if i % 3 else None for i, name in enumerate(label)]
     code[1] = "yes" if code[1] == "no" else "no"
     data = {"label": label, "who": [i % 5 for i in range(600)], "one": [1] * 600}
     with pytest.warns(UserWarning, match="5 clusters have codes"):
-        found = lh.estimate(data, code, outcome="yes", prob="simple", cluster="who")
-    assert {row.df for row in found.by("naive")} == {4}
-    assert not any("target='texts'" in note for note in found.notes)
+        estimates = lh.estimate(data, code, outcome="yes", prob="simple", cluster="who")
+    assert {row.df for row in estimates.by("naive")} == {4}
+    assert not any("target='texts'" in note for note in estimates.notes)
     with pytest.raises(ValueError, match="cluster must have two values at least"):
         lh.estimate(data, code, outcome="yes", prob="simple", cluster="one")
 
@@ -152,10 +152,10 @@ def by_group(
         options["prob"] = [n_gold / n] * n
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)
-        found = lh.estimate(
+        estimates = lh.estimate(
             data, code, outcome="yes", by="grp", methods=["gold"], **options
         )
-    return {row.group: (row.estimate, row.low, row.high) for row in found.rows}
+    return {row.group: (row.estimate, row.low, row.high) for row in estimates.rows}
 
 
 @settings(max_examples=29, deadline=None)
@@ -190,8 +190,8 @@ def test_a_stratum_without_codes_of_a_group_moves_both_limits() -> None:
         gold = drawn.with_codes([value] * 20)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", UserWarning)
-            found = lh.estimate(data, gold, outcome="yes", by="grp", methods=["gold"])
-        row = found.rows[0]
+            estimates = lh.estimate(data, gold, outcome="yes", by="grp", methods=["gold"])
+        row = estimates.rows[0]
         assert row.group == "one"
         limits[value] = row.low, row.high
     assert limits["yes"] == pytest.approx((1 - limits["no"][1], 1.0))
@@ -206,8 +206,8 @@ def test_codes_of_all_texts_leave_no_unseen_errors(labels: list[str]) -> None:
     gold = drawn.with_codes([data["label"][row] for row in drawn.rows])
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)
-        found = lh.estimate(data, gold, outcome="no", methods=["dsl", "gold"])
-    dsl, by_codes = found.rows
+        estimates = lh.estimate(data, gold, outcome="no", methods=["dsl", "gold"])
+    dsl, by_codes = estimates.rows
     limits = by_codes.low, by_codes.high
     assert (dsl.low, dsl.high) == pytest.approx(limits)
     assert by_codes.high - by_codes.low > 0.029  # also if all codes are equal
@@ -220,9 +220,9 @@ def test_a_share_of_1_has_an_interval_if_no_text_differs(n_coded: int) -> None:
     drawn = lh.gold_sample(data, n_coded, text="text", label="label", names=["no", "yes"])
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)
-        found = lh.estimate(data, drawn.with_codes(["no"] * n_coded), outcome="no")
+        estimates = lh.estimate(data, drawn.with_codes(["no"] * n_coded), outcome="no")
     far = (1 + t.ppf(0.975, n_coded - 1)) / n_coded
-    rows = {row.method: row for row in found.rows if not np.isnan(row.estimate)}
+    rows = {row.method: row for row in estimates.rows if not np.isnan(row.estimate)}
     for method in ("dsl", "gold"):
         limits = rows[method].low, rows[method].high
         assert limits == pytest.approx((1 - far, 1.0), abs=0.002)
@@ -255,11 +255,11 @@ def test_errors_of_a_cluster_count_once(lam: float) -> None:
     seen = {}
     for n_wrong in (8, 1):
         code = (clusters < n_wrong).astype(float)
-        for name, own in (("texts", None), ("clusters", clusters)):
-            made = problem_with(own, code, np.zeros(n))
-            theta = dsl.solution_at(made, lam)
-            found = Influences.of(made, lam, theta, np.ones((1, 1)))
-            higher = found.cases((0.0, 1.0), 0.95)[0]
+        for name, units in (("texts", None), ("clusters", clusters)):
+            study = problem_with(units, code, np.zeros(n))
+            theta = dsl.solution_at(study, lam)
+            influences = Influences.of(study, lam, theta, np.ones((1, 1)))
+            higher = influences.cases((0.0, 1.0), 0.95)[0]
             seen[n_wrong, name] = higher.fade[0]
     assert seen[8, "texts"] == 0
     assert seen[8, "clusters"] == 0
@@ -277,19 +277,19 @@ def test_a_rate_without_cases_has_a_limit_that_draws_can_exclude(
     """
     rng = np.random.default_rng(seed)
     n, size = 2000, 60
-    none, drawn, made = np.ones(n), np.zeros(0, dtype=np.int64), []
+    none, drawn, past = np.ones(n), np.zeros(0, dtype=np.int64), []
     for _ in range(n_waves):
         left = np.setdiff1d(np.arange(n), drawn)
-        most = waves.shares([*(wave.n for wave in made), size], n)[-1]
-        own = waves.bounded_probs(rng.gamma(1.0, size=len(left)), size, 0.3, most)
+        most = waves.shares([*(wave.n for wave in past), size], n)[-1]
+        chances = waves.bounded_probs(rng.gamma(1.0, size=len(left)), size, 0.3, most)
         probs = np.zeros(n)
-        probs[left] = own
-        rows = left[sampling.draw_unequal(own, rng).rows]
+        probs[left] = chances
+        rows = left[sampling.draw_unequal(chances, rng).rows]
         strata = np.where(probs > 0, 0, -1)
-        made.append(Wave(rows=rows, probs=probs, strata=strata, n=size, n_left=len(left)))
+        past.append(Wave(rows=rows, probs=probs, strata=strata, n=size, n_left=len(left)))
         drawn = np.concatenate([drawn, rows])
         none *= 1 - probs
-    all_probs = waves.combine(made).all_probs
+    all_probs = waves.combine(past).all_probs
     heavy = heaviest(1 / all_probs, all_probs, 0.95)
     high = heavy * (1 + norm.ppf(0.975))  # V = 0: one unseen case, and its variance
     missed = np.prod(np.sort(none)[::-1][: int(np.ceil(high))])

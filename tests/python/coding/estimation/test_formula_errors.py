@@ -81,7 +81,7 @@ def test_the_term_or_column_is_named(formula: str, match: str) -> None:
 @pytest.mark.parametrize("term", ["since", "I(day.dt.month)"])
 def test_columns_of_dates_that_a_formula_converts_are_accepted(term: str) -> None:
     since = (DATA["day"] - dt.datetime(2020, 1, 1)).dt.days  # noqa: DTZ001
-    found = lh.estimate(
+    estimates = lh.estimate(
         DATA.assign(since=since), GOLD, f"label == 'yes' ~ {term}", methods=["naive"]
     )
-    assert len(found.rows) == 2
+    assert len(estimates.rows) == 2

@@ -35,7 +35,7 @@ QUICK = [call for call in CALLS if call != "bonferroni"]
 OF_SHARES = ("shares", "groups", "clusters", "weights", "all at once", "these texts")
 
 
-def made(seed: int, *, rare: bool = False, design: str = "unequal") -> pd.DataFrame:
+def study(seed: int, *, rare: bool = False, design: str = "unequal") -> pd.DataFrame:
     """Return texts with labels and numbers, by the model and by people.
 
     `design` is "simple" or "unequal"; a rare label has few errors.
@@ -69,12 +69,12 @@ def made(seed: int, *, rare: bool = False, design: str = "unequal") -> pd.DataFr
 def rows_of(data: pd.DataFrame, design: str = "unequal", **options: Any) -> Rows:
     gold = "num_code" if options.get("label") == "num" else "code"
     prob = "p" if design == "unequal" else "simple"
-    found = lh.estimate(data, gold, prob=prob, **options)
+    estimates = lh.estimate(data, gold, prob=prob, **options)
     return {
         (row.outcome, row.term, row.group, row.method): np.array(
             [row.estimate, row.std_error, row.low, row.high]
         )
-        for row in found.rows
+        for row in estimates.rows
     }
 
 
@@ -90,10 +90,10 @@ def assert_equal(one: Rows, other: Rows, tolerance: float = 1e-8) -> None:
 @pytest.mark.parametrize("design", ["simple", "unequal"])
 @pytest.mark.parametrize("call", CALLS)
 def test_the_order_of_rows_does_not_matter(call: str, design: str) -> None:
-    data = made(1, design=design)
+    data = study(1, design=design)
     other = data.sample(frac=1, random_state=2).reset_index(drop=True)
-    found = (rows_of(each, design, **CALLS[call]) for each in (data, other))
-    assert_equal(*found)
+    rows = (rows_of(frame, design, **CALLS[call]) for frame in (data, other))
+    assert_equal(*rows)
 
 
 @pytest.mark.more(reason="repeats an estimate for many forms of the same data", cases=6)
@@ -101,7 +101,7 @@ def test_the_order_of_rows_does_not_matter(call: str, design: str) -> None:
 @pytest.mark.parametrize("call", [*QUICK, "median"])
 def test_rows_without_any_value_do_not_matter(call: str, design: str) -> None:
     options = CALLS.get(call, {"label": "num", "outcome": "median"})
-    data = made(2, design=design)
+    data = study(2, design=design)
     empty = pd.DataFrame({"p": [0.3] * 20, "w": [1.0] * 20})
     more = pd.concat([data.astype({"code": object}), empty], ignore_index=True)
     assert_equal(rows_of(data, design, **options), rows_of(more, design, **options))
@@ -113,14 +113,14 @@ def test_rows_without_any_value_do_not_matter(call: str, design: str) -> None:
 def test_a_share_and_its_complement_mirror_each_other(
     call: str, design: str, *, rare: bool
 ) -> None:
-    data = made(1, rare=rare, design=design)
+    data = study(1, rare=rare, design=design)
     for name in ("label", "code"):
         known = data[name].isin(["b", "z"])
         data[name] = data[name].mask(known, "other")
-    found = rows_of(data, design, **CALLS[call])
-    for (outcome, term, group, method), values in found.items():
+    rows = rows_of(data, design, **CALLS[call])
+    for (outcome, term, group, method), values in rows.items():
         if outcome == "a":
-            other = found["other", term, group, method]
+            other = rows["other", term, group, method]
             whole = 0.0 if term == "difference" else 1.0
             mirrored = [whole - other[0], other[1], whole - other[3], whole - other[2]]
             np.testing.assert_allclose(values, mirrored, atol=1e-9)
@@ -128,29 +128,29 @@ def test_a_share_and_its_complement_mirror_each_other(
 
 @pytest.mark.parametrize("call", OF_SHARES)
 def test_a_share_does_not_depend_on_how_others_are_divided_or_named(call: str) -> None:
-    data = made(3)
-    found = rows_of(data, **CALLS[call])
+    data = study(3)
+    rows = rows_of(data, **CALLS[call])
     for names in ({"b": "other", "z": "other"}, {"b": "0", "z": "Ä b"}):
         renamed = data.assign(
             label=data["label"].replace(names), code=data["code"].replace(names)
         )
         other = rows_of(renamed, **CALLS[call])
         assert_equal(
-            {key: row for key, row in found.items() if key[0] == "a"},
+            {key: row for key, row in rows.items() if key[0] == "a"},
             {key: row for key, row in other.items() if key[0] == "a"},
         )
 
 
 @pytest.mark.parametrize("call", ["weights", "all at once"])
 def test_the_unit_of_survey_weights_does_not_matter(call: str) -> None:
-    data = made(4)
+    data = study(4)
     other = data.assign(w=data["w"] * 73)
     assert_equal(rows_of(data, **CALLS[call]), rows_of(other, **CALLS[call]))
 
 
 @pytest.mark.parametrize("call", ["shares", "groups", "scores", "ols", "logit"])
 def test_whole_weights_count_like_repeated_texts(call: str) -> None:
-    data = made(5)
+    data = study(5)
     data["w"] = np.random.default_rng(1).integers(1, 4, N)
     repeated = data.loc[data.index.repeat(data["w"])].reset_index(drop=True)
     methods = ["dsl", "gold", "naive"]
@@ -164,26 +164,26 @@ def test_whole_weights_count_like_repeated_texts(call: str) -> None:
 @pytest.mark.parametrize("outcome", ["mean", "median"])
 @pytest.mark.parametrize("call", ["shares", "groups", "clusters", "weights"])
 def test_numbers_have_any_unit_and_any_zero(call: str, outcome: str) -> None:
-    data = made(6)
+    data = study(6)
     options = {"label": "num", "outcome": outcome, **CALLS[call]}
-    found = rows_of(data, **options)
+    rows = rows_of(data, **options)
     for add, times in ((10.0, 3.0), (-7.0, 1.0), (0.0, 1e-6), (0.0, 1e6)):
         moved = data.assign(
             num=data["num"] * times + add, num_code=data["num_code"] * times + add
         )
         for key, values in rows_of(moved, **options).items():
             start = 0.0 if key[1] == "difference" else add
-            expected = found[key] * times + start * np.array([1, 0, 1, 1])
+            expected = rows[key] * times + start * np.array([1, 0, 1, 1])
             np.testing.assert_allclose(values, expected, rtol=1e-6, atol=1e-6 * times)
 
 
 @pytest.mark.parametrize("call", ["shares", "groups", "clusters", "weights"])
 def test_the_mean_of_negative_numbers_is_mirrored(call: str) -> None:
-    data = made(7, rare=True)
+    data = study(7, rare=True)
     options = {"label": "num", "outcome": "mean", **CALLS[call]}
     negated = data.assign(num=-data["num"], num_code=-data["num_code"])
-    found, other = (rows_of(each, **options) for each in (data, negated))
-    for key, values in found.items():
+    rows, other = (rows_of(frame, **options) for frame in (data, negated))
+    for key, values in rows.items():
         mirrored = [-other[key][0], other[key][1], -other[key][3], -other[key][2]]
         np.testing.assert_allclose(values, mirrored, atol=1e-9)
 
@@ -191,22 +191,22 @@ def test_the_mean_of_negative_numbers_is_mirrored(call: str) -> None:
 @pytest.mark.parametrize("model", ["ols", "logit"])
 def test_a_slope_has_the_unit_of_its_covariate(model: Any) -> None:
     """PPI++ is left out: its lam minimizes a sum of variances, which have units."""
-    data = made(8)
+    data = study(8)
     options = {"formula": "(label == 'a') ~ x + g", "model": model}
     methods = ["dsl", "gold", "naive"]
-    found = rows_of(data, methods=methods, **options)
+    rows = rows_of(data, methods=methods, **options)
     seconds_since_1970 = (1.77e9, 3600.0)
     for add, times in ((3.0, 5.0), (0.0, 1e-5), (-40.0, 1.0), seconds_since_1970):
         moved = data.assign(x=data["x"] * times + add)
         for key, values in rows_of(moved, methods=methods, **options).items():
             if key[1] == "x":
-                np.testing.assert_allclose(values * times, found[key], rtol=1e-5)
+                np.testing.assert_allclose(values * times, rows[key], rtol=1e-5)
 
 
 @pytest.mark.parametrize("call", QUICK)
 def test_probabilities_of_0_and_1_are_labels(call: str) -> None:
     options = CALLS[call]
-    data = made(9)
+    data = study(9)
     certain = data.assign(**{f"p_{x}": (data["label"] == x) * 1.0 for x in "abz"})
     assert_equal(
         rows_of(data, **options), rows_of(certain, predictions="probs", **options)
@@ -226,15 +226,15 @@ def test_probabilities_of_0_and_1_are_labels(call: str) -> None:
     ids=["int", "float", "str", "int8", "bool", "category"],
 )
 def test_the_type_of_groups_does_not_matter(to: Callable[[Any], Any]) -> None:
-    data = made(10)
-    found = rows_of(data, **CALLS["groups"])
+    data = study(10)
+    rows = rows_of(data, **CALLS["groups"])
     other = rows_of(data.assign(g=to(data["g"])), **CALLS["groups"])
-    np.testing.assert_allclose(list(found.values()), list(other.values()))
+    np.testing.assert_allclose(list(rows.values()), list(other.values()))
 
 
 @pytest.mark.parametrize("call", QUICK)
 def test_data_that_were_a_file_give_the_same(call: str) -> None:
-    data = made(11)
+    data = study(11)
     back = pd.read_csv(io.StringIO(data.to_csv(index=False)))
     assert_equal(rows_of(data, **CALLS[call]), rows_of(back, **CALLS[call]))
 
@@ -242,26 +242,26 @@ def test_data_that_were_a_file_give_the_same(call: str) -> None:
 @pytest.mark.parametrize("declared", ["simple", "probabilities"])
 @pytest.mark.parametrize("call", [call for call in QUICK if call != "these texts"])
 def test_codes_of_all_texts_leave_nothing_to_correct(call: str, declared: str) -> None:
-    data = made(12)
+    data = study(12)
     rng = np.random.default_rng(3)
     data["code"] = rng.choice(["a", "b", "z"], N, p=[0.3, 0.3, 0.4])
     data["p"] = 1.0
     design = "simple" if declared == "simple" else "unequal"
-    found = rows_of(data, design, **CALLS[call])
+    rows = rows_of(data, design, **CALLS[call])
     right = data.assign(label=data["code"])
     direct = rows_of(right, design, methods=["naive"], **CALLS[call])
-    for (outcome, term, group, method), values in found.items():
+    for (outcome, term, group, method), values in rows.items():
         if method in {"dsl", "gold"}:
-            wanted = direct[outcome, term, group, "naive"]
-            assert values[0] == pytest.approx(wanted[0], abs=1e-8)
+            expected = direct[outcome, term, group, "naive"]
+            assert values[0] == pytest.approx(expected[0], abs=1e-8)
             # The corrections for small samples differ.
-            assert values[1] == pytest.approx(wanted[1], rel=0.02)
+            assert values[1] == pytest.approx(expected[1], rel=0.02)
 
 
 def test_a_column_of_probabilities_is_the_same_as_its_numbers() -> None:
-    data = made(14)
-    found = [
-        lh.estimate(data, "code", prob=each)
-        for each in ("p", data["p"].tolist(), data["p"], data["p"].to_numpy())
+    data = study(14)
+    estimates = [
+        lh.estimate(data, "code", prob=prob)
+        for prob in ("p", data["p"].tolist(), data["p"], data["p"].to_numpy())
     ]
-    assert len({str(each) for each in found}) == 1
+    assert len({str(result) for result in estimates}) == 1

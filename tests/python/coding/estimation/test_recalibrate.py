@@ -68,12 +68,12 @@ def test_labels_are_better_and_their_accuracy_is_honest() -> None:
     assert right(BETTER.labels) > right(DATA["label"]) + 0.1
     uncoded = [i for i, fold in enumerate(BETTER.folds) if fold is None]
     elsewhere = (np.array(BETTER.labels) == DATA["code"])[uncoded].mean()
-    found = BETTER.cross_validated.accuracy
-    assert found.low < elsewhere < found.high
+    accuracy = BETTER.cross_validated.accuracy
+    assert accuracy.low < elsewhere < accuracy.high
     assert BETTER.raw.accuracy.value == pytest.approx(
         (DATA["label"] == DATA["code"]).to_numpy()[GOLD.rows].mean()
     )
-    gap = found.value - BETTER.raw.accuracy.value
+    gap = accuracy.value - BETTER.raw.accuracy.value
     assert BETTER.gain.value == pytest.approx(gap)
     assert BETTER.gain.low < gap < BETTER.gain.high
     assert BETTER.cross_validated.brier.value < BETTER.raw.brier.value
@@ -110,10 +110,10 @@ def test_no_label_depends_on_its_own_code() -> None:
 @pytest.mark.parametrize("kind", [pl.DataFrame, pa.table, dict])
 def test_any_data_frame_gives_the_same(kind: Any) -> None:
     data = kind({name: DATA[name].tolist() for name in DATA})
-    found = lh.recalibrate(data, GOLD)
-    assert found.labels == BETTER.labels
-    assert (found.probs == BETTER.probs).all()
-    assert type(found.frame) is type(data)
+    better = lh.recalibrate(data, GOLD)
+    assert better.labels == BETTER.labels
+    assert (better.probs == BETTER.probs).all()
+    assert type(better.frame) is type(data)
 
 
 def test_a_seed_decides_the_folds() -> None:
@@ -139,11 +139,11 @@ def test_missing_labels_stay_missing() -> None:
     data.loc[lost, ["label", *(f"p_{name}" for name in NAMES)]] = None
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        found = lh.recalibrate(data, GOLD)
-    assert [found.labels[i] for i in lost] == [None, None]
-    assert np.isnan(found.probs[lost]).all()
-    assert found.folds[GOLD.rows[0]] is None
-    assert sum(label is None for label in found.labels) == 2
+        better = lh.recalibrate(data, GOLD)
+    assert [better.labels[i] for i in lost] == [None, None]
+    assert np.isnan(better.probs[lost]).all()
+    assert better.folds[GOLD.rows[0]] is None
+    assert sum(label is None for label in better.labels) == 2
 
 
 def test_copies_of_a_text_share_a_fold() -> None:
@@ -152,25 +152,25 @@ def test_copies_of_a_text_share_a_fold() -> None:
         data[column] = np.repeat(data[column].to_numpy()[::2], 2)
     drawn = lh.gold_sample(data, N_GOLD, text="text", label="label", seed=3)
     drawn = drawn.with_codes(data["code"].to_numpy()[drawn.rows].tolist())
-    found = lh.recalibrate(data, drawn)
-    assert found.labels[::2] == found.labels[1::2]
-    assert (found.probs[::2] == found.probs[1::2]).all()
-    folds = list(zip(found.folds[::2], found.folds[1::2], strict=True))
+    better = lh.recalibrate(data, drawn)
+    assert better.labels[::2] == better.labels[1::2]
+    assert (better.probs[::2] == better.probs[1::2]).all()
+    folds = list(zip(better.folds[::2], better.folds[1::2], strict=True))
     assert any(None not in pair for pair in folds)
     assert all(a == b for a, b in folds if None not in (a, b))
 
 
 def test_clusters_share_a_fold() -> None:
-    found = lh.recalibrate(DATA, GOLD, cluster="speaker")
+    better = lh.recalibrate(DATA, GOLD, cluster="speaker")
     of_speaker: dict[int, set[int]] = {}
-    for speaker, fold in zip(DATA["speaker"], found.folds, strict=True):
+    for speaker, fold in zip(DATA["speaker"], better.folds, strict=True):
         if fold is not None:
             of_speaker.setdefault(speaker, set()).add(fold)
     assert {len(folds) for folds in of_speaker.values()} == {1}
-    told = lh.estimate(found, GOLD, outcome="negative", cluster="speaker")
-    assert not any("several folds" in note for note in told.notes)
-    told = lh.estimate(BETTER, GOLD, outcome="negative", cluster="speaker")
-    assert any("several folds" in note for note in told.notes)
+    estimates = lh.estimate(better, GOLD, outcome="negative", cluster="speaker")
+    assert not any("several folds" in note for note in estimates.notes)
+    estimates = lh.estimate(BETTER, GOLD, outcome="negative", cluster="speaker")
+    assert any("several folds" in note for note in estimates.notes)
 
 
 def few(n: int) -> list[str | None]:
@@ -235,9 +235,9 @@ def test_types_are_checked() -> None:
 def test_a_label_without_codes_gets_probability_0() -> None:
     data = DATA.assign(p_mixed=0.01)
     with pytest.warns(UserWarning, match="No text has the code 'mixed'"):
-        found = lh.recalibrate(data, GOLD)
-    assert found.names == (*NAMES, "mixed")
-    assert (found.probs[:, 3] == 0).all()
+        better = lh.recalibrate(data, GOLD)
+    assert better.names == (*NAMES, "mixed")
+    assert (better.probs[:, 3] == 0).all()
 
 
 def test_a_good_model_is_said_to_need_no_help() -> None:
@@ -247,8 +247,8 @@ def test_a_good_model_is_said_to_need_no_help() -> None:
     drawn = lh.gold_sample(data, N_GOLD, text="text", label="label", seed=3)
     drawn = drawn.with_codes(data["code"].to_numpy()[drawn.rows].tolist())
     with pytest.warns(UserWarning, match="Recalibration does not help here"):
-        found = lh.recalibrate(data, drawn)
-    assert found.notes[0].startswith("Recalibration does not help")
+        better = lh.recalibrate(data, drawn)
+    assert better.notes[0].startswith("Recalibration does not help")
 
 
 def test_probabilities_that_say_nothing_are_no_better_than_a_constant() -> None:
@@ -261,13 +261,13 @@ def test_probabilities_that_say_nothing_are_no_better_than_a_constant() -> None:
     drawn = lh.gold_sample(data, N_GOLD, text="text", label="label", seed=3)
     drawn = drawn.with_codes([codes[row] for row in drawn.rows])
     with pytest.warns(UserWarning, match="say more than a constant"):
-        found = lh.recalibrate(data, drawn)
-    assert found.gain.low > 0  # the head is better than the model, but so is a constant
+        better = lh.recalibrate(data, drawn)
+    assert better.gain.low > 0  # the head is better than the model, but so is a constant
     share = np.mean([code == "neutral" for code in drawn.codes[0]])
-    assert found.constant.accuracy.value == pytest.approx(share)
-    assert not found.gain_on_constant.low > 0
-    assert "A constant, the shares of the codes, has an accuracy of" in found.summary()
-    assert "the codes do not show that the new probabilities say more" in found.summary()
+    assert better.constant.accuracy.value == pytest.approx(share)
+    assert not better.gain_on_constant.low > 0
+    assert "A constant, the shares of the codes, has an accuracy of" in better.summary()
+    assert "the codes do not show that the new probabilities say more" in better.summary()
     assert "say more than a constant" not in BETTER.summary()
 
 
@@ -278,8 +278,8 @@ def test_recalibrating_again_starts_from_the_model() -> None:
 
 
 def test_other_functions_take_the_result() -> None:
-    found = lh.validate(BETTER, GOLD)
-    assert found.accuracy.accuracy.value == BETTER.cross_validated.accuracy.value
+    validation = lh.validate(BETTER, GOLD)
+    assert validation.accuracy.accuracy.value == BETTER.cross_validated.accuracy.value
     drawn = lh.gold_sample(BETTER, 50, by="label", seed=1)
     assert drawn.names == tuple(NAMES)
     with pytest.raises(lh.ArgumentError) as caught:
@@ -293,28 +293,28 @@ def test_other_functions_take_the_result() -> None:
 
 
 def test_dsl_and_ppi_of_probabilities_follow_their_formulas() -> None:
-    found = lh.estimate(DATA, GOLD, outcome="negative", predictions="probs")
+    estimates = lh.estimate(DATA, GOLD, outcome="negative", predictions="probs")
     hat = DATA["p_negative"].to_numpy()
     y = (DATA["code"] == "negative").to_numpy(float)[GOLD.rows]
     corrected = hat.mean() + (y - hat[GOLD.rows]).mean()
-    assert found.by("dsl")[0].estimate == pytest.approx(corrected)
+    assert estimates.by("dsl")[0].estimate == pytest.approx(corrected)
     others = np.delete(hat, GOLD.rows)
-    row = found.by("ppi")[0]
+    row = estimates.by("ppi")[0]
     assert row.lam == label_weight.best_lam(y, hat[GOLD.rows], others)
     low, high = ppi_mean_ci(y, hat[GOLD.rows], others, alpha=0.05, lam=row.lam)
     assert row.estimate == pytest.approx((low[0] + high[0]) / 2)
     # t instead of the normal distribution, and a correction for lam.
     assert 0.99 < (row.high - row.low) / (high[0] - low[0]) < 1.1
-    assert found.predictions == "probs"
+    assert estimates.predictions == "probs"
 
 
 def test_cross_prediction_follows_its_formula() -> None:
-    found = lh.estimate(BETTER, GOLD, outcome="negative", target="texts")
+    estimates = lh.estimate(BETTER, GOLD, outcome="negative", target="texts")
     hat = BETTER.probs[:, 0]
     y = (DATA["code"] == "negative").to_numpy(float)[GOLD.rows]
     gaps = y - hat[GOLD.rows]
-    row = found.by("dsl")[0]
-    assert found.predictions == "recalibrated"
+    row = estimates.by("dsl")[0]
+    assert estimates.predictions == "recalibrated"
     assert row.estimate == pytest.approx(hat.mean() + gaps.mean())
     left = 1 - N_GOLD / N
     assert row.std_error == pytest.approx(
@@ -323,7 +323,7 @@ def test_cross_prediction_follows_its_formula() -> None:
 
 
 def test_the_draws_variance_is_that_of_a_bootstrap() -> None:
-    found = lh.estimate(BETTER, GOLD, outcome="negative")
+    estimates = lh.estimate(BETTER, GOLD, outcome="negative")
     hat, rng = BETTER.probs[:, 0], np.random.default_rng(1)
     y = (DATA["code"] == "negative").to_numpy(float)
     is_coded = np.isin(np.arange(N), GOLD.rows)
@@ -331,12 +331,12 @@ def test_the_draws_variance_is_that_of_a_bootstrap() -> None:
     draws = [
         rng.choice(hat, N).mean() + rng.choice(gaps, N_GOLD).mean() for _ in range(4000)
     ]
-    assert found.by("dsl")[0].std_error == pytest.approx(np.std(draws), rel=0.1)
+    assert estimates.by("dsl")[0].std_error == pytest.approx(np.std(draws), rel=0.1)
 
 
 def test_widths_say_what_each_prediction_gained() -> None:
-    found = lh.estimate(BETTER, GOLD)
-    of = {(each.predictions, each.method): each.width for each in found.widths}
+    estimates = lh.estimate(BETTER, GOLD)
+    of = {(line.predictions, line.method): line.width for line in estimates.widths}
     assert list(of) == [
         ("", "gold"),
         *((kind, "dsl") for kind in ("labels", "probs", "recalibrated")),
@@ -348,20 +348,20 @@ def test_widths_say_what_each_prediction_gained() -> None:
         width = np.mean([row.high - row.low for row in rows])
         assert of["labels", method] == pytest.approx(width)
     assert of["recalibrated", "dsl"] < of["probs", "dsl"] < of["labels", "dsl"]
-    assert f"{of['recalibrated', 'dsl']:.4f} by recalibrated prob" in str(found)
+    assert f"{of['recalibrated', 'dsl']:.4f} by recalibrated prob" in str(estimates)
     assert by_labels.widths == ()
     assert by_labels.predictions == "labels"
     assert "Mean width" not in str(by_labels)
 
 
 def test_a_file_of_recalibrated_data_is_recognized() -> None:
-    found = lh.estimate(BETTER.frame, GOLD, outcome="negative")
+    estimates = lh.estimate(BETTER.frame, GOLD, outcome="negative")
     direct = lh.estimate(BETTER, GOLD, outcome="negative")
-    assert found.to_dicts() == direct.to_dicts()
-    assert found.widths == direct.widths
+    assert estimates.to_dicts() == direct.to_dicts()
+    assert estimates.widths == direct.widths
     by_labels = lh.estimate(BETTER, GOLD, outcome="negative", predictions="labels")
     assert by_labels.to_dicts() != direct.to_dicts()
-    assert not any("another label" in note for note in found.notes)
+    assert not any("another label" in note for note in estimates.notes)
 
 
 def test_regressions_average_over_labels() -> None:
@@ -371,7 +371,7 @@ def test_regressions_average_over_labels() -> None:
     x = np.column_stack([np.ones(N), is_b])
     y = (DATA["code"] == "negative").to_numpy(float)[GOLD.rows]
     rows = np.array(GOLD.rows)
-    wanted = by_dsl(
+    expected = by_dsl(
         dsl.Problem(
             kind="ols",
             x_hat=x,
@@ -383,7 +383,7 @@ def test_regressions_average_over_labels() -> None:
         )
     )
     assert [row.estimate for row in left.by("dsl")] == pytest.approx(
-        wanted.theta.tolist()
+        expected.theta.tolist()
     )
     right_side = lh.estimate(DATA, GOLD, "votes ~ label", predictions="probs")
     naive = np.linalg.lstsq(
@@ -391,20 +391,20 @@ def test_regressions_average_over_labels() -> None:
         DATA["votes"],
         rcond=None,
     )[0]
-    found = [row.estimate for row in right_side.by("naive")]
-    assert found == pytest.approx(naive.tolist())
+    points = [row.estimate for row in right_side.by("naive")]
+    assert points == pytest.approx(naive.tolist())
     logit = lh.estimate(BETTER, GOLD, "label == 'negative' ~ group", model="logit")
     assert logit.predictions == "recalibrated"
-    assert len({each.predictions for each in logit.widths}) == 4
+    assert len({width.predictions for width in logit.widths}) == 4
 
 
 def test_scores_are_expected_values() -> None:
     scale = {"negative": -1, "neutral": 0, "positive": 1}
-    found = lh.estimate(DATA, GOLD, outcome=scale, predictions="probs")
+    estimates = lh.estimate(DATA, GOLD, outcome=scale, predictions="probs")
     hat = (DATA["p_positive"] - DATA["p_negative"]).to_numpy()
     y = np.array([scale[code] for code in DATA["code"]])[GOLD.rows]
     corrected = hat.mean() + (y - hat[GOLD.rows]).mean()
-    assert found.by("dsl")[0].estimate == pytest.approx(corrected)
+    assert estimates.by("dsl")[0].estimate == pytest.approx(corrected)
 
 
 @pytest.mark.parametrize(
@@ -424,9 +424,9 @@ def test_predictions_are_checked(data: pd.DataFrame, predictions: Any, code: str
 
 def test_a_mapping_names_the_columns() -> None:
     data = DATA.rename(columns={f"p_{name}": f"of_{name}" for name in NAMES})
-    found = lh.estimate(data, GOLD, predictions={name: f"of_{name}" for name in NAMES})
+    fit = lh.estimate(data, GOLD, predictions={name: f"of_{name}" for name in NAMES})
     direct = lh.estimate(DATA, GOLD, predictions="probs")
-    assert found.to_dicts() == direct.to_dicts()
+    assert fit.to_dicts() == direct.to_dicts()
 
 
 def test_a_scale_of_numbers_keeps_numbers_and_gets_new_moments() -> None:
@@ -446,8 +446,8 @@ def test_a_scale_of_numbers_keeps_numbers_and_gets_new_moments() -> None:
     codes = [int(values[NAMES.index(code)]) for code in DATA["code"]]
     drawn = lh.gold_sample(data, N_GOLD, text="text", label="label", seed=3)
     drawn = drawn.with_codes([codes[i] for i in drawn.rows])
-    found = lh.recalibrate(model, drawn)
-    frame = found.frame
+    better = lh.recalibrate(model, drawn)
+    frame = better.frame
     assert frame["label"].dtype.kind in "iI"
     assert frame["raw_label"].tolist() == data["label"].tolist()
     new = frame[[f"p_{n}" for n in scale.names]].to_numpy()

@@ -93,11 +93,11 @@ def test_labels_of_another_run_are_used(prob: str, share: float) -> None:
     is_new = np.random.default_rng(7).random(N) < share
     again = np.where(is_new, np.where(LABEL == "yes", "no", "yes"), LABEL)
     data = DATA.assign(label=again)
-    for found in (
+    for notes in (
         lh.estimate(data, gold, outcome="yes").notes,
         lh.validate(data, gold).warnings,
     ):
-        assert share < 0.1 or any(EDITED[:13] in note for note in found)
+        assert share < 0.1 or any(EDITED[:13] in note for note in notes)
     assert len(lh.gold_sample(data, 30, after=gold, seed=1, **more)) == 150
 
 
@@ -136,16 +136,16 @@ def test_a_misspelt_code_is_no_new_label(use: Callable[..., Any], way: str) -> N
     codes = [str(word) if i < 150 else None for i, word in enumerate(words)]
     codes[codes.index("against")] = "agianst"
     data = DATA.drop(columns=["p_yes", "p_no"]).assign(label=words, mine=codes)
-    given: Any = codes if way == "list" else "mine"
+    answers: Any = codes if way == "list" else "mine"
     more = {"label": "label"} if use is lh.validate else {"prob": "simple"}
     if way == "sample":
         bare, more = data.drop(columns="label"), {}
         gold = lh.gold_sample(bare, 200, text="text", id="key", seed=1)
         typed = [str(codes[row] or words[row]) for row in gold.rows]
         typed[typed.index("against")] = "agianst"
-        given = gold.with_codes(typed)
+        answers = gold.with_codes(typed)
     with pytest.raises(lh.ArgumentError, match="did you mean 'against'"):
-        use(data, given, **more)
+        use(data, answers, **more)
 
 
 def test_a_new_label_can_be_declared() -> None:
@@ -154,8 +154,8 @@ def test_a_new_label_can_be_declared() -> None:
     names = ["against", "for", "againsts"]
     gold = lh.gold_sample(data, 200, text="text", id="key", seed=1, names=names)
     typed = ["againsts" if i < 9 else str(words[row]) for i, row in enumerate(gold.rows)]
-    found = lh.validate(data, gold.with_codes(typed))
-    assert found.n_gold == 200
+    validation = lh.validate(data, gold.with_codes(typed))
+    assert validation.n_gold == 200
     with pytest.raises(
         lh.ArgumentError, match="none of the labels"
     ):  # its labels are known

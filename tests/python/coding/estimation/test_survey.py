@@ -33,10 +33,10 @@ def gold(n: int = 100, **options: Any) -> lh.GoldSample:
 
 
 def test_regressions_are_those_of_weighted_least_squares() -> None:
-    found = lh.estimate(DATA, gold(), "label == 'yes' ~ age", weights="w")
+    estimates = lh.estimate(DATA, gold(), "label == 'yes' ~ age", weights="w")
     x = sm.add_constant(DATA["age"].to_numpy())
     fit = sm.WLS(HAT.astype(float), x, weights=W).fit(cov_type="HC1")
-    naive = found.by("naive")
+    naive = estimates.by("naive")
     assert [row.estimate for row in naive] == pytest.approx(fit.params)
     assert [row.std_error for row in naive] == pytest.approx(fit.bse)
 
@@ -44,8 +44,8 @@ def test_regressions_are_those_of_weighted_least_squares() -> None:
 def test_shares_are_weighted_by_both() -> None:
     sample = gold()
     at = sample.rows
-    found = lh.estimate(DATA, sample, outcome="yes", weights=W.tolist())
-    by = {row.method: row.estimate for row in found.rows}
+    estimates = lh.estimate(DATA, sample, outcome="yes", weights=W.tolist())
+    by = {row.method: row.estimate for row in estimates.rows}
     v = W[at] / sample.probs
     assert by["gold"] == pytest.approx(v @ YES[at] / v.sum())
     correction = v @ (1.0 * YES[at] - HAT[at]) / W.sum()
@@ -54,12 +54,12 @@ def test_shares_are_weighted_by_both() -> None:
 
 
 def test_the_variance_is_that_of_a_weighted_mean_if_all_are_coded() -> None:
-    found = lh.estimate(
+    estimates = lh.estimate(
         DATA, CODE.tolist(), outcome="yes", weights="w", prob="simple", methods=["gold"]
     )
     p = W @ YES / W.sum()
     variance = ((W * (YES - p)) ** 2).sum() / W.sum() ** 2
-    assert found.rows[0].std_error == pytest.approx(np.sqrt(variance))
+    assert estimates.rows[0].std_error == pytest.approx(np.sqrt(variance))
 
 
 @pytest.mark.parametrize("unit", [1e-9, 1000.0, 1e9])
@@ -87,10 +87,10 @@ def test_equal_weights_are_none() -> None:
 def test_texts_of_weight_0_are_left_out() -> None:
     sample = gold()
     weights = np.where(DATA["age"] > 0, 1.0, 0.0)
-    found = lh.estimate(DATA, sample, outcome="yes", weights=weights.tolist())
+    estimates = lh.estimate(DATA, sample, outcome="yes", weights=weights.tolist())
     part = lh.estimate(DATA[DATA["age"] > 0], sample, outcome="yes")
-    assert found.n_texts == int(weights.sum())
-    for one, other in zip(found.by("dsl"), part.by("dsl"), strict=True):
+    assert estimates.n_texts == int(weights.sum())
+    for one, other in zip(estimates.by("dsl"), part.by("dsl"), strict=True):
         assert one.estimate == pytest.approx(other.estimate)
 
 
@@ -100,18 +100,18 @@ def test_few_large_weights_are_named(by: str | None) -> None:
     for sigma, is_warned in ((0.3, False), (1.5, True)):
         weights = np.exp(np.random.default_rng(1).normal(0, sigma, N)).tolist()
         notes = lh.estimate(DATA, sample, outcome="yes", weights=weights).notes
-        told = [note for note in notes if "very unequal weights: 100 codes" in note]
-        assert bool(told) == is_warned
-        assert all("large survey weights more often" in note for note in told)
+        unequal = [note for note in notes if "very unequal weights: 100 codes" in note]
+        assert bool(unequal) == is_warned
+        assert all("large survey weights more often" in note for note in unequal)
 
 
 def test_accuracy_is_weighted_too() -> None:
     sample = gold()
-    found = lh.validate(DATA, sample, label="label", weights="w")
+    validation = lh.validate(DATA, sample, label="label", weights="w")
     v = W[sample.rows] / sample.probs
     right = (YES == HAT)[sample.rows]
-    assert found.accuracy.accuracy.value == pytest.approx(v @ right / v.sum())
-    assert found.is_weighted
+    assert validation.accuracy.accuracy.value == pytest.approx(v @ right / v.sum())
+    assert validation.is_weighted
     alone = lh.validate(DATA, CODE.tolist(), label="label", weights="w")
     assert alone.accuracy.accuracy.value == pytest.approx(W @ (YES == HAT) / W.sum())
 
@@ -120,8 +120,8 @@ def test_samples_are_drawn_by_weights() -> None:
     sample = gold(30, prob="weights", weights="w", floor=0.0)
     assert sample.all_probs == pytest.approx(30 * W / W.sum())
     assert sample.design["kind"] == "weights"
-    found = lh.estimate(DATA, sample, outcome="yes", weights="w", methods=["gold"])
-    assert found.rows[0].estimate == pytest.approx(YES[sample.rows].mean())
+    estimates = lh.estimate(DATA, sample, outcome="yes", weights="w", methods=["gold"])
+    assert estimates.rows[0].estimate == pytest.approx(YES[sample.rows].mean())
 
 
 @pytest.mark.parametrize(

@@ -15,8 +15,8 @@ from llamaherd.coding.annotation.label_sets import has_several
 N, N_GOLD = 600, 200
 
 
-def estimates(found: lh.types.Estimates) -> list[float]:
-    return [row.estimate for row in found.rows]
+def estimates(fit: lh.types.Estimates) -> list[float]:
+    return [row.estimate for row in fit.rows]
 
 
 def test_ties_of_coders_are_told() -> None:
@@ -28,17 +28,17 @@ def test_ties_of_coders_are_told() -> None:
     ben = [code if i % 4 else "b" for i, code in enumerate(ann)]
     n_ties = sum(a != b for a, b in zip(ann, ben, strict=True))
     two = drawn.with_codes({"ann": ann, "ben": ben})
-    found = lh.estimate(data, two)
+    fit = lh.estimate(data, two)
     note = f"{n_ties} of 200 codes are ties, decided by the first coder (ann before ben)"
     assert n_ties > 20
-    assert any(told.startswith(note) for told in found.notes)
-    assert estimates(found) == estimates(lh.estimate(data, drawn.with_codes(ann)))
+    assert any(line.startswith(note) for line in fit.notes)
+    assert estimates(fit) == estimates(lh.estimate(data, drawn.with_codes(ann)))
     other = lh.estimate(data, drawn.with_codes({"ben": ben, "ann": ann}))
-    assert estimates(other) != estimates(found)
+    assert estimates(other) != estimates(fit)
     # A third coder decides where the other coders differ.
     chief = [b if a != b else None for a, b in zip(ann, ben, strict=True)]
     decided = lh.estimate(data, two.with_codes({"chief": chief}))
-    assert not any("ties" in told for told in decided.notes)
+    assert not any("ties" in line for line in decided.notes)
     assert estimates(decided) == estimates(lh.estimate(data, drawn.with_codes(ben)))
 
 
@@ -55,7 +55,7 @@ def of_several(n: int = N) -> dict[str, Any]:
 
 
 def joined(has: Any) -> str:
-    return "; ".join(name for name, there in zip("ab", has, strict=True) if there)
+    return "; ".join(name for name, present in zip("ab", has, strict=True) if present)
 
 
 DATA = of_several()
@@ -63,7 +63,7 @@ CODES = [code if i % 3 == 0 else None for i, code in enumerate(DATA["code"])]
 
 
 def alone(values: list[Any], name: str) -> list[Any]:
-    return [None if each is None else name in each.split("; ") for each in values]
+    return [None if cell is None else name in cell.split("; ") for cell in values]
 
 
 def coded_by(kind: str) -> lh.Coded:
@@ -77,16 +77,16 @@ def coded_by(kind: str) -> lh.Coded:
 
 @pytest.mark.parametrize("outcome", ["a", ["b", "a"], None])
 def test_a_label_counts_where_it_is_among_several(outcome: Any) -> None:
-    found = lh.estimate(DATA, CODES, outcome=outcome, prob="simple", several=True)
+    fit = lh.estimate(DATA, CODES, outcome=outcome, prob="simple", several=True)
     names = ["a", "b"] if outcome is None else list(outcome)
-    assert list(dict.fromkeys(row.outcome for row in found.rows)) == names
+    assert list(dict.fromkeys(row.outcome for row in fit.rows)) == names
     for name in names:
         data = {**DATA, "label": alone(DATA["label"], name)}
         codes = alone(CODES, name)
-        wanted = lh.estimate(data, codes, outcome="True", prob="simple")
-        rows = [row for row in found.rows if row.outcome == name]
-        assert [row.estimate for row in rows] == estimates(wanted)
-        assert [row.std_error for row in rows] == [row.std_error for row in wanted.rows]
+        expected = lh.estimate(data, codes, outcome="True", prob="simple")
+        rows = [row for row in fit.rows if row.outcome == name]
+        assert [row.estimate for row in rows] == estimates(expected)
+        assert [row.std_error for row in rows] == [row.std_error for row in expected.rows]
     with pytest.raises(ValueError, match="among the labels a, b, not 'a; b'"):
         lh.estimate(DATA, CODES, outcome="a; b", prob="simple", several=True)
     with pytest.raises(ValueError, match="outcome must be labels, not numbers"):
@@ -96,18 +96,18 @@ def test_a_label_counts_where_it_is_among_several(outcome: Any) -> None:
 @pytest.mark.filterwarnings("ignore:the codes are hardly")  # codes from strata
 @pytest.mark.filterwarnings("ignore:people gave labels")  # several labels in one cell
 def test_the_codebook_or_the_sample_knows_of_several() -> None:
-    wanted = lh.estimate(DATA, CODES, prob="simple", several=True)
+    expected = lh.estimate(DATA, CODES, prob="simple", several=True)
     several = lh.estimate(coded_by("multiple"), CODES, prob="simple")
-    assert estimates(several) == estimates(wanted)
+    assert estimates(several) == estimates(expected)
     one = lh.estimate(coded_by("label"), CODES, prob="simple", outcome="a; b")
-    assert estimates(one) != estimates(wanted)
+    assert estimates(one) != estimates(expected)
     drawn = lh.gold_sample({"label": DATA["label"]}, N_GOLD, label="label", seed=2)
     drawn = dataclasses.replace(
         drawn, names=(), design={**drawn.design, "several": True},
         codes=[[DATA["code"][row] for row in drawn.rows]], coders=["ann"],
     )  # fmt: skip
-    found = lh.estimate({"label": DATA["label"]}, drawn)
-    assert {row.outcome for row in found.rows} == {"a", "b"}
+    fit = lh.estimate({"label": DATA["label"]}, drawn)
+    assert {row.outcome for row in fit.rows} == {"a", "b"}
     two = dataclasses.replace(
         drawn, codes=[drawn.codes[0], ["a; b"] * N_GOLD], coders=["ann", "ben"]
     )
@@ -119,26 +119,26 @@ def test_the_codebook_or_the_sample_knows_of_several() -> None:
 def test_formulas_name_one_of_several() -> None:
     options: dict[str, Any] = {"prob": "simple", "several": True}
     ols = lh.estimate(DATA, CODES, "has_label(label, 'a') ~ party + age", **options)
-    data = {**DATA, "label": [float(each) for each in alone(DATA["label"], "a")]}
-    codes = [None if each is None else float(each) for each in alone(CODES, "a")]
-    wanted = lh.estimate(data, codes, "label ~ party + age", prob="simple")
-    assert estimates(ols) == estimates(wanted)
+    data = {**DATA, "label": [float(cell) for cell in alone(DATA["label"], "a")]}
+    codes = [None if cell is None else float(cell) for cell in alone(CODES, "a")]
+    expected = lh.estimate(data, codes, "label ~ party + age", prob="simple")
+    assert estimates(ols) == estimates(expected)
     short = lh.estimate(DATA, CODES, "~ party + age", "a", **options)
     assert estimates(short) == estimates(ols)
     right = lh.estimate(DATA, CODES, "age ~ has_label(label, 'a') + party", **options)
-    wanted = lh.estimate(data, codes, "age ~ label + party", prob="simple")
+    expected = lh.estimate(data, codes, "age ~ label + party", prob="simple")
     by_name = {row.term: row.estimate for row in right.by("dsl")}
     assert by_name["has_label(label, 'a')"] == pytest.approx(
-        next(row.estimate for row in wanted.by("dsl") if row.term == "label")
+        next(row.estimate for row in expected.by("dsl") if row.term == "label")
     )
     for formula in ("label == 'a' ~ age", "has_label(label, 'a') ~ age + label"):
         with pytest.raises(ValueError, match=r"as in has_label\(label, 'x'\) ~ age, "):
             lh.estimate(DATA, CODES, formula, **options)
     # For texts with one label, has_label() equals ==.
-    one = {**DATA, "label": [each or "b" for each in DATA["label"]]}
-    found = lh.estimate(one, one["label"], "has_label(label, 'a') ~ age", prob="simple",
+    one = {**DATA, "label": [cell or "b" for cell in DATA["label"]]}
+    fit = lh.estimate(one, one["label"], "has_label(label, 'a') ~ age", prob="simple",
         methods=["naive"])  # fmt: skip
-    assert found.rows[0].estimate < 1
+    assert fit.rows[0].estimate < 1
 
 
 def test_codes_in_other_spelling_are_no_labels_of_their_own() -> None:
@@ -184,4 +184,4 @@ def test_codes_that_are_labels_are_not_reported(recwarn: pytest.WarningsRecorder
     frame = pd.DataFrame({"label": values})
     codes = [None if i % 2 else ("yes", "no", "rare")[i % 3] for i in range(200)]
     lh.estimate(frame, codes, label="label", prob="simple", outcome="yes")
-    assert not [each for each in recwarn if "no text has" in str(each.message)]
+    assert not [warning for warning in recwarn if "no text has" in str(warning.message)]

@@ -67,13 +67,13 @@ def sample(**options: Any) -> lh.GoldSample:
 
 @pytest.mark.parametrize("kind", [dict, pd.DataFrame, pl.DataFrame, pa.table])
 def test_any_data_frame_gives_the_same_sample(kind: Any) -> None:
-    found = lh.gold_sample(kind(frame()), 20, text="text", label="label", seed=5)
-    wanted = sample()
-    assert (found.rows, found.ids, found.texts) == (wanted.rows, wanted.ids, wanted.texts)
-    assert found.design == wanted.design
-    assert found.names == ("no", "rare", "yes")
-    assert found.ids == [str(row + 1) for row in found.rows]
-    assert found.probs.tolist() == [1 / 3] * 20
+    drawn = lh.gold_sample(kind(frame()), 20, text="text", label="label", seed=5)
+    plain = sample()
+    assert (drawn.rows, drawn.ids, drawn.texts) == (plain.rows, plain.ids, plain.texts)
+    assert drawn.design == plain.design
+    assert drawn.names == ("no", "rare", "yes")
+    assert drawn.ids == [str(row + 1) for row in drawn.rows]
+    assert drawn.probs.tolist() == [1 / 3] * 20
 
 
 def test_the_seed_decides_and_is_told() -> None:
@@ -84,25 +84,25 @@ def test_the_seed_decides_and_is_told() -> None:
 
 
 def test_strata() -> None:
-    found = sample(prob="stratified", allocation="equal", n=9)
-    drawn = Counter(found.labels).values()
+    gold = sample(prob="stratified", allocation="equal", n=9)
+    drawn = Counter(gold.labels).values()
     assert max(drawn) - min(drawn) <= 2
-    assert found.design["strata"] == {"yes": 15, "no": 43, "rare": 2}
+    assert gold.design["strata"] == {"yes": 15, "no": 43, "rare": 2}
     crossed = sample(by=["party", "label"])
     assert "A / no" in crossed.design["strata"]
-    given = sample(by="party", allocation={"A": 15, "B": 5})
-    assert Counter(frame()["party"][i] for i in given.rows) == {"A": 15, "B": 5}
-    assert given.all_probs[0] == pytest.approx(5 / 20)
+    by_party = sample(by="party", allocation={"A": 15, "B": 5})
+    assert Counter(frame()["party"][i] for i in by_party.rows) == {"A": 15, "B": 5}
+    assert by_party.all_probs[0] == pytest.approx(5 / 20)
 
 
 def test_uncertainty_with_a_floor() -> None:
-    found = sample(prob="uncertainty", confidence="sure", floor=0.5)
-    assert found.all_probs.sum() == pytest.approx(20)
-    assert found.all_probs.min() >= 0.5 * 20 / 60
+    gold = sample(prob="uncertainty", confidence="sure", floor=0.5)
+    assert gold.all_probs.sum() == pytest.approx(20)
+    assert gold.all_probs.min() >= 0.5 * 20 / 60
     sure = np.array(frame()["sure"])
-    assert found.all_probs[sure == 0].min() > found.all_probs[sure == 0.9].max()
-    same = sample(prob="uncertainty", confidence=frame()["sure"], floor=0.5)
-    assert same.rows == found.rows
+    assert gold.all_probs[sure == 0].min() > gold.all_probs[sure == 0.9].max()
+    repeated = sample(prob="uncertainty", confidence=frame()["sure"], floor=0.5)
+    assert repeated.rows == gold.rows
 
 
 @pytest.mark.parametrize(
@@ -137,10 +137,10 @@ def test_names_of_ordered_categories_keep_their_order() -> None:
     drawn = lh.gold_sample(data, 30, label="label", seed=1)
     assert drawn.names == ("low", "mid", "high", "top")
     codes = (levels * 10)[:30]
-    found = lh.validate(data, drawn.with_codes(codes), label="label")
-    given = [data["label"][row] for row in drawn.rows]
-    alpha = lh.krippendorff_alpha([given, codes], scale="ordinal", levels=levels)
-    assert found.model_agreement[3].value == pytest.approx(alpha.value)
+    validation = lh.validate(data, drawn.with_codes(codes), label="label")
+    labels = [data["label"][row] for row in drawn.rows]
+    alpha = lh.krippendorff_alpha([labels, codes], scale="ordinal", levels=levels)
+    assert validation.model_agreement[3].value == pytest.approx(alpha.value)
     plain = data.astype(str)
     again = lh.validate(plain, drawn.with_codes(codes), label="label")
     assert again.model_agreement[3].value == pytest.approx(alpha.value)
@@ -151,9 +151,9 @@ def test_names_of_ordered_categories_keep_their_order() -> None:
 def test_probabilities_that_are_given() -> None:
     probs = np.linspace(0.1, 0.9, 60)
     probs *= 20 / probs.sum()
-    found = sample(prob=probs)
-    assert found.all_probs == pytest.approx(probs)
-    assert found.design["kind"] == "given"
+    gold = sample(prob=probs)
+    assert gold.all_probs == pytest.approx(probs)
+    assert gold.design["kind"] == "given"
     with pytest.raises(ValueError, match="prob must sum to n=21, not to 20"):
         sample(prob=probs, n=21)
     with pytest.raises(ValueError, match="prob must have 60 values"):
@@ -169,34 +169,34 @@ def test_missing_texts_are_not_drawn() -> None:
     data = frame()
     data["text"][3] = data["text"][40] = None
     data["label"][10] = None
-    found = lh.gold_sample(data, 58, text="text", label="label", by="label")
-    assert {3, 40}.isdisjoint(found.rows)
-    assert found.all_probs[[3, 40]].tolist() == [0, 0]
-    assert found.all_probs[10] == 1
-    assert found.design["strata"]["(none)"] == 1
-    assert found.design["n_missing"] == 2
+    gold = lh.gold_sample(data, 58, text="text", label="label", by="label")
+    assert {3, 40}.isdisjoint(gold.rows)
+    assert gold.all_probs[[3, 40]].tolist() == [0, 0]
+    assert gold.all_probs[10] == 1
+    assert gold.design["strata"]["(none)"] == 1
+    assert gold.design["n_missing"] == 2
     with pytest.raises(ValueError, match="n must be at most 58, not 59: 58 texts"):
         lh.gold_sample(data, 59, text="text")
 
 
 def test_what_annotate_returned_knows_its_columns() -> None:
-    made = frame()
+    data = frame()
     coded = Coded(
-        frame=pd.DataFrame(made),
+        frame=pd.DataFrame(data),
         text="text",
         codebook=None,  # type: ignore[arg-type]
         columns={"label": "label", "margin": "sure"},
         names=("yes", "no", "rare", "never"),
-        labels=made["label"],
+        labels=data["label"],
         probs=None,
         errors=[None] * 60,
         run={},
         stats=Stats(),
     )
-    found = lh.gold_sample(coded, 20, prob="uncertainty", seed=5)
-    assert found.names == ("yes", "no", "rare", "never")
-    assert found.rows == sample(prob="uncertainty", confidence="sure").rows
-    assert found.texts[0] is not None
+    gold = lh.gold_sample(coded, 20, prob="uncertainty", seed=5)
+    assert gold.names == ("yes", "no", "rare", "never")
+    assert gold.rows == sample(prob="uncertainty", confidence="sure").rows
+    assert gold.texts[0] is not None
 
 
 def coded_with(texts: list[str | None], examples: list[Any]) -> Coded:
@@ -225,8 +225,8 @@ def test_texts_that_are_examples_of_the_codebook_are_told() -> None:
     match = "1 of 20 texts of the gold sample is an example of the codebook"
     with pytest.warns(UserWarning, match=match):
         lh.gold_sample(one, 20)
-    found = lh.validate(coded, gold.with_codes(coded.labels))
-    assert any(told.startswith("2 texts with codes are ex") for told in found.warnings)
+    checks = lh.validate(coded, gold.with_codes(coded.labels))
+    assert any(line.startswith("2 texts with codes are ex") for line in checks.warnings)
     from_r = {
         **dict.fromkeys(("by", "prob", "id", "confidence")), "text": "text",
         "label": "label", "floor": 0.3, "allocation": "proportional", "names": [],
@@ -234,8 +234,8 @@ def test_texts_that_are_examples_of_the_codebook_are_told() -> None:
     }  # fmt: skip
     book = json.dumps(coded.codebook.to_dict())
     data = {".class": "frame", "content": coded.frame, "book": book}
-    told = _r.gold_draw(data, 20, **from_r)
-    assert told["warnings"][0].startswith("2 of 20 texts")
+    reply = _r.gold_draw(data, 20, **from_r)
+    assert reply["warnings"][0].startswith("2 of 20 texts")
 
 
 def test_blank_texts_are_not_drawn() -> None:
@@ -298,7 +298,7 @@ def test_people_may_give_a_label_that_the_model_never_gave(prefix: str) -> None:
     data = {
         "text": [f"text {i}" for i in range(6)],
         label: ["no", "no", "yes", "no", None, "no"],
-        **{f"{prefix}p_{each}": [0.3] * 6 for each in ("yes", "unsure", "no")},
+        **{f"{prefix}p_{name}": [0.3] * 6 for name in ("yes", "unsure", "no")},
     }
     drawn = lh.gold_sample(data, 2, text="text", label=label, seed=1)
     assert drawn.names == ("no", "unsure", "yes")
@@ -314,15 +314,15 @@ def test_codes_that_are_no_list_are_named() -> None:
 
 
 def test_it_is_stored_exactly() -> None:
-    found = sample(prob="uncertainty", confidence="sure").with_codes(["yes"] * 20, "ann")
+    gold = sample(prob="uncertainty", confidence="sure").with_codes(["yes"] * 20, "ann")
     for other in (
-        pickle.loads(pickle.dumps(found)),
-        lh.GoldSample.from_json(found.to_json()),
+        pickle.loads(pickle.dumps(gold)),
+        lh.GoldSample.from_json(gold.to_json()),
     ):
-        assert other.all_probs.tolist() == found.all_probs.tolist()
-        assert other.strata.tolist() == found.strata.tolist()
-        assert other.to_json() == found.to_json()
-    stored = json.loads(found.to_json())
+        assert other.all_probs.tolist() == gold.all_probs.tolist()
+        assert other.strata.tolist() == gold.strata.tolist()
+        assert other.to_json() == gold.to_json()
+    stored = json.loads(gold.to_json())
     stored["all_probs"][3] += 1e-12
     with pytest.raises(ValueError, match="were changed"):
         lh.GoldSample.from_json(json.dumps(stored))
@@ -393,12 +393,12 @@ def test_codes_come_back(tmp_path: Path, delimiter: str, encoding: str) -> None:
     ann = dict.fromkeys(gold.ids, "yes")
     ben = {identifier: "" if i < 10 else "no" for i, identifier in enumerate(gold.ids)}
     coded_file(path, {"ann": ann, "ben": ben}, delimiter=delimiter, encoding=encoding)
-    for found in (lh.read_gold(path), lh.read_gold(path, gold)):
-        assert found.coders == ["ann", "ben"]
-        assert found.codes == [["yes"] * 40, [None] * 10 + ["no"] * 30]
-        assert found.gold == ["yes"] * 40  # on a tie the first coder's code
-        assert found.all_probs.tolist() == gold.all_probs.tolist()
-        assert found.texts == gold.texts
+    for read in (lh.read_gold(path), lh.read_gold(path, gold)):
+        assert read.coders == ["ann", "ben"]
+        assert read.codes == [["yes"] * 40, [None] * 10 + ["no"] * 30]
+        assert read.gold == ["yes"] * 40  # on a tie the first coder's code
+        assert read.all_probs.tolist() == gold.all_probs.tolist()
+        assert read.texts == gold.texts
 
 
 @pytest.mark.parametrize("delimiter", [",", ";", "\t"])
@@ -419,7 +419,7 @@ IDS = ["-5", "@nyt", "+49", "=1", "'-6", "''-7", "'x", "plain"]
 def test_ids_and_texts_are_written_unchanged_unless_asked(
     tmp_path: Path, *, spreadsheet: bool
 ) -> None:
-    data = {"id": IDS, "text": [f"{each} text" for each in IDS], "label": ["a", "-1"] * 4}
+    data = {"id": IDS, "text": [f"{key} text" for key in IDS], "label": ["a", "-1"] * 4}
     gold = lh.gold_sample(data, 8, id="id").with_codes({"ann": ["a", "-1"] * 4})
     path = tmp_path / "gold.csv"
     gold.write(path, spreadsheet=spreadsheet, blind=False)
@@ -453,9 +453,9 @@ def test_a_file_for_each_coder(tmp_path: Path) -> None:
     for path, code in zip(paths, ("yes", "no"), strict=True):
         gold.write(path)
         coded_file(path, {"code": dict.fromkeys(gold.ids, code)})
-    found = lh.read_gold(paths)
-    assert found.coders == ["ann", "ben"]
-    assert found.codes == [["yes"] * 20, ["no"] * 20]
+    read = lh.read_gold(paths)
+    assert read.coders == ["ann", "ben"]
+    assert read.codes == [["yes"] * 20, ["no"] * 20]
 
 
 def test_codes_that_are_there_are_written_again(tmp_path: Path) -> None:
@@ -483,8 +483,8 @@ def test_codes_are_checked() -> None:
 
 def test_the_hash_tells_texts_and_their_order() -> None:
     def sha(data: dict[str, list[Any]]) -> str:
-        found = Population.of(data, text="text", label=None, id=None)
-        return found.sha256
+        population = Population.of(data, text="text", label=None, id=None)
+        return population.sha256
 
     one = frame()
     other = {**one, "text": one["text"][::-1]}
@@ -495,7 +495,7 @@ def test_the_hash_tells_texts_and_their_order() -> None:
 def test_codes_come_as_series_and_frames_too() -> None:
     drawn = sample(n=4)
     codes = ["yes", None, "no", "rare"]
-    given = {
+    columns = {
         "list": codes,
         "pandas": pd.Series(codes),
         "by row": pd.Series(codes, index=drawn.rows)[sorted(drawn.rows)],
@@ -503,8 +503,8 @@ def test_codes_come_as_series_and_frames_too() -> None:
         "by place": pd.Series(codes)[[2, 0, 3, 1]],
         "polars": pl.Series(codes),
     }
-    for name, each in given.items():
-        assert drawn.with_codes(each).codes == [codes], name
+    for name, column in columns.items():
+        assert drawn.with_codes(column).codes == [codes], name
     for index in ([7, 3, 5, 1], [0, 0, 1, 2]):
         with pytest.raises(ValueError, match="neither the sample's ids nor its rows"):
             drawn.with_codes(pd.Series(codes, index=index))

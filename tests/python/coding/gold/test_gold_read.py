@@ -56,17 +56,17 @@ def sheet(tmp_path: Path, codes: list[str], **more: list[str]) -> Path:
 
 def code_of(path: Path, row: int) -> str | None:
     """Return the code that was read for a row of the file."""
-    found = lh.read_gold(path)
-    return found.codes[0][found.ids.index(rows_of(path)[row]["id"])]
+    gold = lh.read_gold(path)
+    return gold.codes[0][gold.ids.index(rows_of(path)[row]["id"])]
 
 
 def test_all_warnings_of_a_call_are_one(tmp_path: Path) -> None:
     path = sheet(tmp_path, ["yes"], notes=["?"], remarks=["hard to tell"])
     rows = rows_of(path)
     written(path, rows[:18], list(rows[0]))
-    with pytest.warns(UserWarning, match="3 warnings:") as told:
+    with pytest.warns(UserWarning, match="3 warnings:") as caught:
         lh.read_gold(path)
-    (warning,) = told
+    (warning,) = caught
     notes = warning.message.notes  # type: ignore[union-attr]
     assert "was taken for notes" in notes[0]
     assert "'remarks' of" in notes[1]
@@ -117,9 +117,9 @@ def test_columns_are_found_in_any_case(tmp_path: Path) -> None:
 def test_notes_are_no_codes(tmp_path: Path) -> None:
     path = sheet(tmp_path, ["yes", "no"], notes=["", "hard to tell", "see page 3"])
     with pytest.warns(UserWarning, match="The column 'notes' of .* was taken for notes"):
-        found = lh.read_gold(path)
-    assert found.coders == ["code"]
-    assert lh.read_gold(path, coders=["code"]).codes == found.codes
+        gold = lh.read_gold(path)
+    assert gold.coders == ["code"]
+    assert lh.read_gold(path, coders=["code"]).codes == gold.codes
     with pytest.raises(ValueError, match="column notes: 'hard to tell' is none"):
         lh.read_gold(path, coders=["code", "notes"])
     with pytest.raises(ValueError, match=r"no column 'cod' \(str\).*did you mean 'code'"):
@@ -139,9 +139,9 @@ def test_all_that_is_wrong_is_told_at_once(tmp_path: Path) -> None:
     path = sheet(tmp_path, ["yes", "y", "no"])
     with pytest.raises(ValueError, match=r"^7 problems: .*; and 2 more$") as error:
         lh.read_gold(path)
-    told = str(error.value)
-    assert told.count("'y' is none of the labels no, rare, yes") == 5
-    assert "(str)" not in told
+    message = str(error.value)
+    assert message.count("'y' is none of the labels no, rare, yes") == 5
+    assert "(str)" not in message
     rows = rows_of(path)
     rows[4]["code"] = "rarre"
     written(path, rows, list(rows[0]))
@@ -159,8 +159,8 @@ def test_rows_that_were_deleted_are_told(tmp_path: Path) -> None:
     written(path, rows[:17], list(rows[0]))
     match = rf"3 of 20 texts of the gold sample have no row.*{rows[17]['id']}"
     with pytest.warns(UserWarning, match=match):
-        found = lh.read_gold(path)
-    assert found.gold.count(None) == 3
+        gold = lh.read_gold(path)
+    assert gold.gold.count(None) == 3
     written(path, rows[:19], list(rows[0]))
     with pytest.warns(UserWarning, match="1 of 20 texts of the gold sample has no row"):
         lh.read_gold(path)
@@ -183,9 +183,9 @@ def test_codes_of_a_data_frame_are_read_as_those_of_a_file(kind: Any) -> None:
         "party": ["A"] * 20,
     }
     with pytest.warns(UserWarning, match="'party' of .* was taken for notes"):
-        found = lh.read_gold(kind(columns), drawn)
-    assert found.coders == ["ann"]  # the column of the model's labels is not a coder
-    assert found.codes == [["yes", "no", None, None] * 5]
+        gold = lh.read_gold(kind(columns), drawn)
+    assert gold.coders == ["ann"]  # the column of the model's labels is not a coder
+    assert gold.codes == [["yes", "no", None, None] * 5]
     named = lh.read_gold(kind(columns), drawn, coders=["label"])
     assert named.gold == drawn.labels
     wrong = {**columns, "text": ["another"] * 20, "ann": ["maybe"] * 20}
@@ -205,19 +205,19 @@ def test_a_file_that_a_program_read_is_a_data_frame(tmp_path: Path) -> None:
     table = pd.read_csv(tmp_path / "gold.csv")
     table["ann"] = "b"
     assert lh.read_gold(table, drawn).gold == ["b"] * 4
-    own = {"id": drawn.ids, "text": drawn.texts, "ann": ["b"] * 4}
-    assert lh.read_gold(own, drawn).gold == ["b"] * 4
+    columns = {"id": drawn.ids, "text": drawn.texts, "ann": ["b"] * 4}
+    assert lh.read_gold(columns, drawn).gold == ["b"] * 4
 
 
 def test_r_s_data_frames_tell_what_rows_are_missing() -> None:
     drawn = sample()
-    ids = [float(each) for each in drawn.ids]
+    ids = [float(key) for key in drawn.ids]
     columns: dict[str, Any] = {"id": ids[::-1], "ann": ["yes"] * 20}
     tagged = {".class": "gold", "content": drawn.to_json()}
-    told = _r.gold_read(columns, tagged, None)
-    assert (told["ok"], told["warnings"]) == (True, [])
-    told = _r.gold_read({"id": ids[:17], "ann": ["yes"] * 17}, tagged, ["ann"])
-    (warning,) = told["warnings"]
+    reply = _r.gold_read(columns, tagged, None)
+    assert (reply["ok"], reply["warnings"]) == (True, [])
+    reply = _r.gold_read({"id": ids[:17], "ann": ["yes"] * 17}, tagged, ["ann"])
+    (warning,) = reply["warnings"]
     assert warning.startswith("3 of 20 texts of the gold sample have no row")
     assert ", ".join(drawn.ids[17:]) in warning
 
@@ -235,8 +235,8 @@ def test_whole_numbers_are_ids_as_such(ids: Any, tmp_path: Path) -> None:
     written(path, rows, list(rows[0]))
     assert lh.read_gold(path).gold == ["a"] * 3
     again = pd.DataFrame({"id": ids, "ann": ["a", "b", "a"]})
-    found = lh.read_gold(again, drawn)
-    assert dict(zip(found.ids, found.gold, strict=True)) == {
+    gold = lh.read_gold(again, drawn)
+    assert dict(zip(gold.ids, gold.gold, strict=True)) == {
         "2": "a",
         "1": "b",
         "100000": "a",
@@ -319,7 +319,7 @@ def raw(path: Path, header: str, rows: list[str]) -> Path:
 
 def test_what_spreadsheets_leave_behind_is_no_coder(tmp_path: Path) -> None:
     gold = sample()
-    rows = [f"{each};yes;;;" for each in gold.ids]
+    rows = [f"{key};yes;;;" for key in gold.ids]
     path = raw(tmp_path / "gold.csv", "id;ann;notes;;", rows)
     assert lh.read_gold(path, gold).coders == ["ann"]
 
@@ -371,7 +371,7 @@ def test_ids_that_a_spreadsheet_took_for_numbers(tmp_path: Path, form: str) -> N
         "key": [f"{i:03d}" for i in range(40)],
     }
     gold = lh.gold_sample(data, 10, text="text", id="key", seed=1)
-    rows = [f"{form.format(float(each))},yes" for each in gold.ids]
+    rows = [f"{form.format(float(key))},yes" for key in gold.ids]
     path = raw(tmp_path / "gold.csv", "id,ann", rows)
     assert lh.read_gold(path, gold).codes == [["yes"] * 10]
     named = lh.gold_sample({**data, "key": [f"k{i}" for i in range(40)]}, 1, text="text",
@@ -459,7 +459,7 @@ def test_one_coder_may_be_named_alone(tmp_path: Path) -> None:
 def test_doubled_quotes_of_a_cell_are_the_same_text() -> None:
     text = 'He said "no".'
     gold = lh.gold_sample({"text": [text, "B", "C"]}, 3, text="text", seed=1)
-    cells = [(each or "").replace('"', '""') for each in gold.texts]
+    cells = [(content or "").replace('"', '""') for content in gold.texts]
     sheet = {"id": gold.ids, "text": cells, "anna": ["yes"] * 3}
     assert lh.read_gold(sheet, gold).codes == [["yes"] * 3]
     sheet["text"] = [cell.replace("no", "yes") for cell in cells]

@@ -23,12 +23,12 @@ def coded() -> Coded:
     probs = np.random.default_rng(3).random((40, 3)) * 0.8
     labels = ["; ".join(np.array(NAMES)[row > 0.5]) for row in probs]
     data = {"text": [f"Text {i}." for i in range(40)], "label": labels}
-    each = {f"p_{name}": probs[:, j].tolist() for j, name in enumerate(NAMES)}
+    shares = {f"p_{name}": probs[:, j].tolist() for j, name in enumerate(NAMES)}
     return Coded(
-        frame=data | each,
+        frame=data | shares,
         text="text",
         codebook=Codebook("Which topics?", NAMES, type="multiple"),
-        columns={"label": "label"} | {name: name for name in each},
+        columns={"label": "label"} | {name: name for name in shares},
         names=NAMES,
         labels=list(labels),
         probs=probs,
@@ -61,11 +61,11 @@ def test_cells_with_several_labels(tmp_path: Path, cell: str, code: str | None) 
     drawn.write(path)
     first = path.read_text(encoding="utf-8-sig").replace('"code"', "code")
     path.write_text(first.replace('""', f'"{cell}"'), encoding="utf-8")
-    found = lh.read_gold(path, drawn, coders=["code"])
-    assert found.codes == [[code] * 20]
-    found.write(path, overwrite=True)
+    gold = lh.read_gold(path, drawn, coders=["code"])
+    assert gold.codes == [[code] * 20]
+    gold.write(path, overwrite=True)
     # also for texts to which no label applies
-    assert lh.read_gold(path).codes == found.codes
+    assert lh.read_gold(path).codes == gold.codes
 
 
 def test_what_is_no_label_is_named() -> None:
@@ -82,9 +82,9 @@ def test_the_design_knows_that_there_are_several() -> None:
     assert lh.GoldSample.from_json(drawn.to_json()).several
     assert "several" not in sample(several=False).design
     # Codes from a program: annotate() writes "" if no label applies.
-    own = drawn.with_codes([coded().labels[i] for i in drawn.rows])
-    assert own.gold == drawn.labels
-    assert "" in own.gold
+    by_program = drawn.with_codes([coded().labels[i] for i in drawn.rows])
+    assert by_program.gold == drawn.labels
+    assert "" in by_program.gold
     frame = {"text": ["a", "b", "c"], "topics": ["x; y", "", "z;x"]}
     plain = lh.gold_sample(frame, 3, text="text", label="topics", several=True)
     assert plain.names == ("x", "y", "z")
@@ -146,8 +146,8 @@ def test_no_label_survives_a_csv_file(tmp_path: Path, names: tuple[str, str]) ->
     assert coded.codes == codes
     path = tmp_path / "by_hand.csv"
     coded.to_pandas().to_csv(path, index=False)
-    found = lh.read_gold(pd.read_csv(path), drawn, coders=["ann"])
-    assert found.codes == codes
+    gold = lh.read_gold(pd.read_csv(path), drawn, coders=["ann"])
+    assert gold.codes == codes
     labels = coded.to_pandas()["model_label"]
     assert labels.isna().sum() == sum(label is None for label in drawn.labels)
     assert pd.read_csv(path)["model_label"].isna().sum() == labels.isna().sum()

@@ -44,13 +44,13 @@ def gold(data: pd.DataFrame = DATA, **options: Any) -> lh.GoldSample:
 
 
 def numbers(data: Any, drawn: lh.GoldSample) -> list[float]:
-    found = lh.estimate(data, drawn, outcome="yes", by="party", label="label")
-    return [value for row in found.rows for value in (row.estimate, row.std_error)]
+    estimates = lh.estimate(data, drawn, outcome="yes", by="party", label="label")
+    return [value for row in estimates.rows for value in (row.estimate, row.std_error)]
 
 
 def hits(data: Any, drawn: lh.GoldSample) -> float:
-    found = lh.validate(data, drawn, label="label")
-    return float(found.accuracy.accuracy.value)
+    validation = lh.validate(data, drawn, label="label")
+    return float(validation.accuracy.accuracy.value)
 
 
 BY_LABEL = {"by": "label", "allocation": "equal"}
@@ -67,11 +67,11 @@ def test_codes_find_their_texts_by_id(
     design: dict[str, Any], kind: Callable[[pd.DataFrame], Any], dropped: list[str]
 ) -> None:
     drawn = gold(id="key", **design)
-    wanted, right = numbers(DATA, drawn), hits(DATA, drawn)
+    expected, right = numbers(DATA, drawn), hits(DATA, drawn)
     for kept in (drawn, pickle.loads(pickle.dumps(drawn))):
         for sample in (kept, lh.GoldSample.from_json(kept.to_json())):
             data = kind(SORTED.drop(columns=dropped))
-            assert numbers(data, sample) == pytest.approx(wanted)
+            assert numbers(data, sample) == pytest.approx(expected)
             assert hits(data, sample) == pytest.approx(right)
 
 
@@ -79,8 +79,8 @@ def test_other_names_of_the_text_column_do_not_matter_with_ids() -> None:
     drawn = gold(id="key")
     renamed = SORTED.rename(columns={"text": "speech"})
     assert numbers(renamed, drawn) == pytest.approx(numbers(DATA, drawn))
-    found = lh.estimate(renamed, drawn, outcome="yes", text="speech")
-    assert found.n_gold == 150
+    estimates = lh.estimate(renamed, drawn, outcome="yes", text="speech")
+    assert estimates.n_gold == 150
 
 
 @pytest.mark.parametrize("id_column", [None, "key"])
@@ -181,15 +181,15 @@ def test_a_single_changed_label_is_told_in_the_singular() -> None:
     for row in (drawn.rows[0], other):
         data.loc[row, "label"] = "no" if data["label"][row] == "yes" else "yes"
     notes = lh.estimate(data, drawn, outcome="yes").notes
-    wanted = f"1 of {len(drawn)} texts of the gold sample has another label than"
-    assert any(note.startswith(wanted) for note in notes)
+    start = f"1 of {len(drawn)} texts of the gold sample has another label than"
+    assert any(note.startswith(start) for note in notes)
 
 
 def test_labels_of_another_run_are_told() -> None:
     drawn = gold(id="key")
     again = SORTED.assign(label="yes")
-    found = lh.estimate(again, drawn, outcome="yes")
-    assert any("have another label than when it was drawn" in n for n in found.notes)
+    estimates = lh.estimate(again, drawn, outcome="yes")
+    assert any("have another label than when it was drawn" in n for n in estimates.notes)
     assert not any("another label" in n for n in lh.estimate(DATA, drawn).notes)
 
 
@@ -313,11 +313,11 @@ def test_blank_texts_are_not_drawn_although_no_column_is_named() -> None:
 
 
 @pytest.mark.parametrize(
-    ("first", "told"), [("k001", "'k001' 2 times"), (None, "no value for some texts")]
+    ("first", "reason"), [("k001", "'k001' 2 times"), (None, "no value for some texts")]
 )
-def test_a_column_of_ids_that_is_not_used_is_told(first: str | None, told: str) -> None:
+def test_a_column_of_ids_that_is_not_used_is_told(first: str | None, reason: str) -> None:
     data = DATA.assign(id=[first, *[f"k{i:03}" for i in range(1, N)]])
-    with pytest.warns(UserWarning, match=f"column 'id' has .*{told}.* row numbers"):
+    with pytest.warns(UserWarning, match=f"column 'id' has .*{reason}.* row numbers"):
         drawn = lh.gold_sample(data, 20, seed=1)
     assert drawn.ids == [str(row + 1) for row in drawn.rows]
     assert drawn.design["id"] is None

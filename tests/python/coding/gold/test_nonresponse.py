@@ -42,10 +42,10 @@ def half_coded(
 
 
 def check_share(
-    found: lh.types.Validation, data: dict[str, list[Any]], gold: lh.GoldSample
+    validation: lh.types.Validation, data: dict[str, list[Any]], gold: lh.GoldSample
 ) -> None:
     """Check that a validation and an estimate by codes have the same share."""
-    share = next(each.share for each in found.accuracy.per_label if each.label == "yes")
+    share = next(row.share for row in validation.accuracy.per_label if row.label == "yes")
     by_codes = quietly(
         lambda: lh.estimate(data, gold, outcome="yes", methods=["gold"])
     ).rows[0]
@@ -67,21 +67,21 @@ def test_rates_by_label_are_noticed_although_the_draw_knew_no_label(
     for seed in range(20):
         data = texts(seed)
         gold = half_coded(data, seed, {"yes": 0.95, "no": 0.4}, **options)
-        found = quietly(
+        estimates = quietly(
             lambda data=data, gold=gold: lh.estimate(
                 data, gold, outcome="yes", target="texts", methods=["gold", "dsl"]
             )
         )
-        assert any("and not at random" in note for note in found.notes)
+        assert any("and not at random" in note for note in estimates.notes)
         truth = np.mean([code == "yes" for code in data["code"]])
-        held += sum(row.low <= truth <= row.high for row in found.rows)
+        held += sum(row.low <= truth <= row.high for row in estimates.rows)
     assert held >= 36  # of 40 intervals; before, half of them
 
 
 def test_the_estimate_is_the_poststratified_one() -> None:
     data = texts(1)
     gold = half_coded(data, 1, {"yes": 0.95, "no": 0.4})
-    found = quietly(lambda: lh.estimate(data, gold, outcome="yes", methods=["gold"]))
+    estimates = quietly(lambda: lh.estimate(data, gold, outcome="yes", methods=["gold"]))
     total = 0.0
     for name in ("yes", "no"):
         rows = [
@@ -91,7 +91,7 @@ def test_the_estimate_is_the_poststratified_one() -> None:
         ]
         coded = [code == "yes" for _, code in rows if code is not None]
         total += len(rows) / N_DRAWN * float(np.mean(coded))
-    assert found.rows[0].estimate == pytest.approx(total)
+    assert estimates.rows[0].estimate == pytest.approx(total)
 
 
 def test_a_validation_counts_what_a_missing_code_stands_for() -> None:
@@ -100,7 +100,7 @@ def test_a_validation_counts_what_a_missing_code_stands_for() -> None:
     gold = half_coded(
         data, 2, {"yes": 1.0, "no": 0.2}, by="label", label="label", allocation="equal"
     )
-    found = lh.validate(data, gold)
+    validation = lh.validate(data, gold)
     right = {"yes": 0.0, "no": 0.0}
     for name in right:
         known = [
@@ -109,29 +109,29 @@ def test_a_validation_counts_what_a_missing_code_stands_for() -> None:
             if code is not None and data["label"][row] == name
         ]
         right[name] = data["label"].count(name) / N * float(np.mean(known))
-    assert found.accuracy.accuracy.value == pytest.approx(sum(right.values()))
-    check_share(found, data, gold)
+    assert validation.accuracy.accuracy.value == pytest.approx(sum(right.values()))
+    check_share(validation, data, gold)
 
 
 def test_a_validation_of_a_simple_sample_is_weighted_by_label() -> None:
     data = texts(3)
     gold = half_coded(data, 3, {"yes": 0.95, "no": 0.3})
-    found = lh.validate(data, gold)
-    assert any("and not at random" in line for line in found.warnings)
-    check_share(found, data, gold)
+    validation = lh.validate(data, gold)
+    assert any("and not at random" in line for line in validation.warnings)
+    check_share(validation, data, gold)
 
 
 def test_even_rates_leave_weights_equal() -> None:
     data = texts(4)
     gold = half_coded(data, 4, {"yes": 0.6, "no": 0.6})
-    found = lh.validate(data, gold)
-    assert not any("not at random" in line for line in found.warnings)
+    validation = lh.validate(data, gold)
+    assert not any("not at random" in line for line in validation.warnings)
     hits = [
         data["label"][row] == code
         for row, code in zip(gold.rows, gold.gold, strict=True)
         if code is not None
     ]
-    assert found.accuracy.accuracy.value == pytest.approx(float(np.mean(hits)))
+    assert validation.accuracy.accuracy.value == pytest.approx(float(np.mean(hits)))
 
 
 def test_a_stratum_without_codes_is_reported() -> None:
@@ -139,9 +139,9 @@ def test_a_stratum_without_codes_is_reported() -> None:
     gold = half_coded(
         data, 5, {"yes": 1.0, "no": 0.0}, by="label", label="label", allocation="equal"
     )
-    found = lh.validate(data, gold)
+    validation = lh.validate(data, gold)
     assert any("1 stratum of the sample (or waves) has no code" in line
-               for line in found.warnings)  # fmt: skip
+               for line in validation.warnings)  # fmt: skip
     with pytest.raises(ValueError, match="has a stratum, or a wave, of which no text"):
         lh.estimate(data, gold)
 
@@ -157,16 +157,16 @@ def test_a_label_without_codes_beside_a_stratum_without_codes() -> None:
         else None
         for row in drawn.rows
     ]
-    found = lh.validate(data, drawn.with_codes(codes))
-    told = " ".join(found.warnings)
-    assert "A label has no coded text" in told
-    assert "1 stratum of the sample (or waves) has no code" in told
+    validation = lh.validate(data, drawn.with_codes(codes))
+    text = " ".join(validation.warnings)
+    assert "A label has no coded text" in text
+    assert "1 stratum of the sample (or waves) has no code" in text
 
 
 def test_labels_of_few_texts_and_many_labels_are_no_evidence() -> None:
     """A label of one text that has no code differs "significantly" by itself."""
     rng = np.random.default_rng(3)
-    labels = [str(each) for each in rng.integers(0, 101, N)]  # a scale from 0 to 100
+    labels = [str(number) for number in rng.integers(0, 101, N)]  # a scale from 0 to 100
     data = {"text": [f"text {i}" for i in range(N)], "label": labels}
     n_noticed = 0
     for seed in range(20):
@@ -186,10 +186,10 @@ def test_the_label_with_the_most_unusual_rate_is_named_first() -> None:
         labels[row] if labels[row] != "rare" or i % 5 == 0 else None
         for i, row in enumerate(drawn.rows)
     ]
-    found = codes_of_sample(drawn.with_codes(codes))
-    assert found.is_by_label
-    assert "not at random: " in found.notes[0]
-    assert "'rare'" in found.notes[0].split("not at random: ")[1].split(", ")[0]
+    weighted = codes_of_sample(drawn.with_codes(codes))
+    assert weighted.is_by_label
+    assert "not at random: " in weighted.notes[0]
+    assert "'rare'" in weighted.notes[0].split("not at random: ")[1].split(", ")[0]
 
 
 def test_an_error_names_only_the_strata_without_codes() -> None:
@@ -207,8 +207,8 @@ def test_probabilities_that_do_not_fit_the_number_of_codes_are_told(
 ) -> None:
     labels = ["yes", "no"] * 100
     codes = ["yes" if i % 3 else "no" for i in range(100)] + [None] * 100
-    found = quietly(lambda: lh.estimate({"label": labels}, codes, prob=[prob] * 200))
-    assert any("add up to" in note for note in found.notes) == is_told
+    estimates = quietly(lambda: lh.estimate({"label": labels}, codes, prob=[prob] * 200))
+    assert any("add up to" in note for note in estimates.notes) == is_told
 
 
 def test_clusters_and_texts_without_labels_do_not_make_probabilities_unlikely() -> None:

@@ -52,9 +52,9 @@ def sizes(before: lh.GoldSample) -> list[float]:
 def test_the_ids_of_later_waves_are_those_of_the_first_wave() -> None:
     twice = DATA.assign(id=["t0", "t0", *DATA["id"][2:]])
     options = {"text": "text", "label": "label", "seed": 1}
-    with pytest.warns(UserWarning, match="row numbers from 1") as told:
+    with pytest.warns(UserWarning, match="row numbers from 1") as caught:
         before = coded(lh.gold_sample(twice, 60, **options))
-    assert len(told) == 1
+    assert len(caught) == 1
     for later in (twice, DATA):  # also if the user gives each text an id meanwhile
         with warnings.catch_warnings():
             warnings.simplefilter("error")
@@ -73,23 +73,23 @@ def test_a_second_simple_wave_makes_one_simple_sample() -> None:
     assert sum(code is not None for code in both.gold) == 60
     kept = [code for code in both.gold if code is not None]
     assert kept == before.gold
-    assert [each["n"] for each in both.history] == [60, 40]
-    assert [each["N"] for each in both.history] == [400, 340]
-    assert [each["n_coded"] for each in both.history] == [0, 60]
+    assert [wave["n"] for wave in both.history] == [60, 40]
+    assert [wave["N"] for wave in both.history] == [400, 340]
+    assert [wave["n_coded"] for wave in both.history] == [0, 60]
 
 
 def test_strata_are_pooled_where_both_waves_have_the_same() -> None:
     before = first(60, by="party", allocation="equal")
     both = coded(lh.gold_sample(DATA, 30, after=before, by="party", seed=4))
-    for party, own in DATA.groupby("party"):
+    for party, group in DATA.groupby("party"):
         drawn = sum(DATA["party"][row] == party for row in both.rows)
-        assert both.all_probs[own.index] == pytest.approx(drawn / len(own))
+        assert both.all_probs[group.index] == pytest.approx(drawn / len(group))
         assert both.design["drawn"][party] == drawn
     assert not both.waves
     estimated = lh.estimate(DATA, both, outcome="yes", methods=["gold"]).rows[0]
     shares = [
-        (len(own), np.mean([CODE[i] == "yes" for i in both.rows if i in own.index]))
-        for _, own in DATA.groupby("party")
+        (len(group), np.mean([CODE[i] == "yes" for i in both.rows if i in group.index]))
+        for _, group in DATA.groupby("party")
     ]
     assert estimated.estimate == pytest.approx(sum(n * p for n, p in shares) / N)
 
@@ -107,8 +107,8 @@ def test_a_wave_that_depends_on_codes_is_weighted() -> None:
     weights = 1 / both.probs
     yes = CODE[both.rows] == "yes"
     hat = (DATA["label"] == "yes").to_numpy()
-    found = lh.estimate(DATA, both, outcome="yes", methods=["gold", "dsl"])
-    by = {row.method: row for row in found.rows}
+    estimates = lh.estimate(DATA, both, outcome="yes", methods=["gold", "dsl"])
+    by = {row.method: row for row in estimates.rows}
     assert by["gold"].estimate == pytest.approx(weights @ yes / weights.sum())
     expected = hat.mean() + weights @ (yes - 1.0 * hat[both.rows]) / N
     assert by["dsl"].estimate == pytest.approx(expected)
@@ -120,7 +120,7 @@ def test_a_wave_that_depends_on_codes_is_weighted() -> None:
 @pytest.mark.long(reason="repeats an estimate for many forms of the same data")
 def test_its_intervals_are_of_the_length_of_its_errors() -> None:
     """Compare 60 draws from the same texts, for estimates of these texts."""
-    found = []
+    draws = []
     for seed in range(60):
         before = first(80, seed=10 * seed)
         both = coded(
@@ -133,8 +133,8 @@ def test_its_intervals_are_of_the_length_of_its_errors() -> None:
             methods=["dsl"],
             target="texts",
         ).rows[0]
-        found.append((row.estimate - (CODE == "yes").mean(), row.std_error))
-    errors, lengths = np.array(found).T
+        draws.append((row.estimate - (CODE == "yes").mean(), row.std_error))
+    errors, lengths = np.array(draws).T
     spread = errors.std()
     assert abs(errors.mean()) < 3 * spread / np.sqrt(60)
     assert 0.7 < np.median(lengths) / spread < 1.5
@@ -149,8 +149,8 @@ def test_waves_are_stored_and_sorted_with_the_data(tmp_path: Path) -> None:
     expected = lh.estimate(DATA, both, outcome="yes")
     mixed = DATA.sample(frac=1, random_state=3)
     for data, sample in ((DATA, again), (mixed, both)):
-        found = lh.estimate(data, sample, outcome="yes")
-        for one, other in zip(expected.rows, found.rows, strict=True):
+        estimates = lh.estimate(data, sample, outcome="yes")
+        for one, other in zip(expected.rows, estimates.rows, strict=True):
             assert one.estimate == pytest.approx(other.estimate)
             assert one.std_error == pytest.approx(other.std_error)
     changed = both.to_json().replace('"n_left": 400', '"n_left": 900')
@@ -164,7 +164,7 @@ def test_coders_get_a_sheet_of_the_new_texts_alone(tmp_path: Path) -> None:
     both.write(path, uncoded=True)
     sheet = pd.read_csv(path)
     assert len(sheet) == 40
-    sheet["code"] = [CODE[int(each[1:])] for each in sheet["id"]]
+    sheet["code"] = [CODE[int(key[1:])] for key in sheet["id"]]
     sheet.to_csv(path, index=False)
     assert lh.read_gold(path, both).gold == CODE[both.rows].tolist()
 
@@ -183,8 +183,8 @@ def test_half_a_wave_counts_as_a_random_part_of_it() -> None:
     both = adaptive(first())
     codes = [c if i % 2 else None for i, c in enumerate(both.gold)]
     with pytest.warns(UserWarning, match="50 of 100 texts of the gold sample"):
-        found = lh.estimate(DATA, both.with_codes(codes), outcome="yes")
-    assert all(row.std_error > 0 for row in found.rows)
+        estimates = lh.estimate(DATA, both.with_codes(codes), outcome="yes")
+    assert all(row.std_error > 0 for row in estimates.rows)
 
 
 def test_all_texts_can_be_drawn() -> None:
@@ -225,15 +225,15 @@ def test_other_data_and_split_samples_are_refused() -> None:
 def test_filtered_data_are_a_part_of_the_texts(kind: str) -> None:
     sample = first(200) if kind == "one" else adaptive(first(120), 80)
     part = DATA[DATA["party"] != "C"].iloc[::-1]
-    found = lh.estimate(part, sample, outcome="yes", methods=["dsl", "gold"])
+    estimates = lh.estimate(part, sample, outcome="yes", methods=["dsl", "gold"])
     label = np.where(DATA["party"] == "C", None, DATA["label"])
     whole = lh.estimate(DATA.assign(label=label), sample, outcome="yes", methods=["dsl"])
-    assert found.by("dsl")[0].estimate == pytest.approx(whole.rows[0].estimate)
-    assert found.by("dsl")[0].std_error == pytest.approx(whole.rows[0].std_error)
-    assert found.n_texts == len(part)
-    assert any(f"{len(part)} of {N} texts from" in note for note in found.notes)
+    assert estimates.by("dsl")[0].estimate == pytest.approx(whole.rows[0].estimate)
+    assert estimates.by("dsl")[0].std_error == pytest.approx(whole.rows[0].std_error)
+    assert estimates.n_texts == len(part)
+    assert any(f"{len(part)} of {N} texts from" in note for note in estimates.notes)
     checked = lh.validate(part, sample, label="label")
-    assert checked.n_gold == found.n_gold
+    assert checked.n_gold == estimates.n_gold
 
 
 @pytest.mark.parametrize("kind", ["one", "waves"])
@@ -243,9 +243,9 @@ def test_a_stored_part_keeps_the_codes_of_the_other_texts(kind: str) -> None:
     part, part_data = sample.among(kept), DATA.iloc[kept]
     read = lh.GoldSample.from_json(part.to_json())
 
-    def errors(own: lh.GoldSample) -> list[float]:
-        found = lh.estimate(part_data, own, "label == 'yes' ~ party", methods=["dsl"])
-        return [row.std_error for row in found.rows]
+    def errors(gold: lh.GoldSample) -> list[float]:
+        fit = lh.estimate(part_data, gold, "label == 'yes' ~ party", methods=["dsl"])
+        return [row.std_error for row in fit.rows]
 
     assert errors(read) == pytest.approx(errors(part), rel=1e-12)
     assert errors(part) == pytest.approx(errors(sample), rel=1e-12)

@@ -43,7 +43,7 @@ def compared(true: Floats, m: int, design: Design, seed: int, noise: float = 5) 
                 for (i, j), d in zip(pairs, odds.tolist(), strict=True)
             ]
         )
-    return drawn.pairs, np.array([each.prob for each in drawn.results])
+    return drawn.pairs, np.array([result.prob for result in drawn.results])
 
 
 @pytest.mark.parametrize("n_won", [0, 2, 4])
@@ -69,11 +69,11 @@ def test_strengths_and_errors_equal_those_of_other_software(noise: float) -> Non
     pairs, y = compared(true, 20, "random", 1, noise)
     x = of_pairs(pairs)
     other = sm.GLM(y, x, family=sm.families.Binomial()).fit(tol=1e-12)
-    found = fit_strengths(pairs, y)
-    assert found.is_converged
-    assert found.df == 20 - 7
+    fit = fit_strengths(pairs, y)
+    assert fit.is_converged
+    assert fit.df == 20 - 7
     phi = other.pearson_chi2 / 13
-    assert found.dispersion == pytest.approx(phi)
+    assert fit.dispersion == pytest.approx(phi)
 
     # Negative penalized quasi-likelihood, which scipy minimizes.
     def loss(theta: Floats) -> float:
@@ -85,22 +85,20 @@ def test_strengths_and_errors_equal_those_of_other_software(noise: float) -> Non
 
     theta = minimize(loss, other.params, method="BFGS", options={"gtol": 1e-9}).x
     theirs = np.concatenate([[0], theta])
-    np.testing.assert_allclose(found.strengths, theirs - theirs.mean(), atol=1e-5)
-    assert (
-        np.abs(found.strengths).max() < np.abs(other.params - other.params.mean()).max()
-    )
+    np.testing.assert_allclose(fit.strengths, theirs - theirs.mean(), atol=1e-5)
+    assert np.abs(fit.strengths).max() < np.abs(other.params - other.params.mean()).max()
     # Errors of differences from the first object do not depend on the constraint: they
     # equal HC3 errors by the definition, at the reduced estimates.
     from_first = Pairs(np.zeros(7, dtype=int), np.arange(1, 8), 8)
-    p = 1 / (1 + np.exp(-x @ (found.strengths[1:] - found.strengths[0])))
+    p = 1 / (1 + np.exp(-x @ (fit.strengths[1:] - fit.strengths[0])))
     bread = np.linalg.inv((x.T * (p * (1 - p))) @ x)
     plain = np.diag(bread)
-    np.testing.assert_allclose(from_first.variances(found.information), plain, rtol=1e-6)
+    np.testing.assert_allclose(from_first.variances(fit.information), plain, rtol=1e-6)
     h = np.einsum("ij,jk,ik->i", x, bread, x) * p * (1 - p)
     meat = (x.T * ((y - p) / (1 - h)) ** 2) @ x
     sandwich = np.diag(bread @ meat @ bread)
-    own = from_first.variances(found.covariance)
-    np.testing.assert_allclose(own, sandwich, rtol=1e-6)
+    variances = from_first.variances(fit.covariance)
+    np.testing.assert_allclose(variances, sandwich, rtol=1e-6)
 
 
 @pytest.mark.parametrize("wins", [0, 3, 10])
@@ -108,13 +106,13 @@ def test_two_objects_have_the_share_of_jeffreys(wins: int) -> None:
     """Reduced log-odds of k wins in m pairs are log((k + 1/2) / (m - k + 1/2))."""
     y = np.array([1.0] * wins + [0.0] * (10 - wins))
     pairs = Pairs(np.zeros(10, dtype=int), np.ones(10, dtype=int), 2)
-    found = fit_strengths(pairs, y)
+    fit = fit_strengths(pairs, y)
     if wins in {0, 10}:  # results do not vary: there is no bias to reduce
-        assert found.dispersion == pytest.approx(0, abs=1e-3)
+        assert fit.dispersion == pytest.approx(0, abs=1e-3)
         return
-    assert found.dispersion == pytest.approx(10 / 9, rel=1e-4)
+    assert fit.dispersion == pytest.approx(10 / 9, rel=1e-4)
     expected = np.log((wins + 0.5) / (10 - wins + 0.5))
-    assert found.strengths[0] - found.strengths[1] == pytest.approx(expected, abs=1e-4)
+    assert fit.strengths[0] - fit.strengths[1] == pytest.approx(expected, abs=1e-4)
 
 
 @pytest.mark.long(
@@ -126,12 +124,12 @@ def test_strengths_are_not_exaggerated() -> None:
     for seed in range(40):
         true = np.random.default_rng(seed).normal(0, 1.5, 20)
         pairs, y = compared(true, 120, "random", seed, 2)
-        own = fit_strengths(pairs, y).strengths
+        ours = fit_strengths(pairs, y).strengths
         x = of_pairs(pairs)
         theirs = sm.GLM(y, x, family=sm.families.Binomial()).fit().params
         theirs = np.concatenate([[0], theirs])
         true -= true.mean()
-        slopes.append(own @ true / (true @ true))
+        slopes.append(ours @ true / (true @ true))
         of_maximum.append(theirs @ true / (true @ true))
     assert np.mean(slopes) == pytest.approx(1, abs=0.03)
     assert np.mean(of_maximum) > 1.06
@@ -139,10 +137,10 @@ def test_strengths_are_not_exaggerated() -> None:
 
 def test_wins_alone_give_finite_strengths() -> None:
     cycle = Pairs(np.array([0, 1, 2]), np.array([1, 2, 0]), 3)
-    found = fit_strengths(cycle, np.array([1.0, 1.0, 0.0]))
-    assert found.is_converged
-    assert np.isfinite(found.strengths).all()
-    assert list(np.argsort(-found.strengths)) == [0, 1, 2]
+    fit = fit_strengths(cycle, np.array([1.0, 1.0, 0.0]))
+    assert fit.is_converged
+    assert np.isfinite(fit.strengths).all()
+    assert list(np.argsort(-fit.strengths)) == [0, 1, 2]
     alone = fit_strengths(Pairs(np.array([0]), np.array([1]), 2), np.array([0.75]))
     assert alone.strengths[0] - alone.strengths[1] == pytest.approx(np.log(3))
     assert alone.df == 0
@@ -198,9 +196,9 @@ def test_intervals_cover_the_strengths(design: Design) -> None:
     for seed in range(60):
         true = np.random.default_rng(seed).normal(0, 1.2, 12)
         true -= true.mean()
-        found = fit_strengths(*compared(true, 48, design, seed))
-        errors = np.sqrt(np.diag(found.covariance))
-        hits.append(np.abs(found.strengths - true) < 2.03 * errors)  # t quantile, 37 df
+        fit = fit_strengths(*compared(true, 48, design, seed))
+        errors = np.sqrt(np.diag(fit.covariance))
+        hits.append(np.abs(fit.strengths - true) < 2.03 * errors)  # t quantile, 37 df
     assert 0.9 < np.mean(hits) < 0.98
 
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    Made = Callable[[list[float], list[tuple[int, int, float]]], Any]
+    ComparisonOf = Callable[[list[float], list[tuple[int, int, float]]], Any]
 
 TEXTS = {
     "calm": "The train leaves at nine.",
@@ -34,7 +34,7 @@ pytestmark = pytest.mark.filterwarnings(
 
 
 @pytest.fixture(scope="module")
-def found(context: lh.Context) -> lh.types.PairComparison:
+def comparison(context: lh.Context) -> lh.types.PairComparison:
     return lh.compare_pairs(TEXTS, QUESTION, context)
 
 
@@ -45,13 +45,13 @@ def work(**fields: Any) -> PairWork:
 
 
 def test_a_pair_is_scored_in_both_orders(
-    context: lh.Context, found: lh.types.PairComparison
+    context: lh.Context, comparison: lh.types.PairComparison
 ) -> None:
-    asked = work(question=QUESTION)
-    pair = found.pairs[0]
+    task = work(question=QUESTION)
+    pair = comparison.pairs[0]
     prompts = [
-        asked.prompt(pair.first, pair.second),
-        asked.prompt(pair.second, pair.first),
+        task.prompt(pair.first, pair.second),
+        task.prompt(pair.second, pair.first),
     ]
     scored = lh.classify_parallel(context, prompts, ["A", "B"])
     odds = scored.logprobs[:, 0] - scored.logprobs[:, 1]
@@ -63,26 +63,26 @@ def test_a_pair_is_scored_in_both_orders(
     assert 0 < pair.coverage < 1
 
 
-def test_all_pairs_of_few_texts_are_compared(found: lh.types.PairComparison) -> None:
-    assert len(found.pairs) == 10
-    assert found.is_connected
-    assert found.is_converged
-    assert [each.name for each in found.strengths] == list(TEXTS)
-    assert sum(each.strength for each in found.strengths) == pytest.approx(0, abs=1e-9)
-    assert sorted(each.rank or 0 for each in found.strengths) == [1, 2, 3, 4, 5]
-    assert all(each.low < each.strength < each.high for each in found.strengths)
-    assert all(each.n_pairs == 4 for each in found.strengths)
-    table = found.to_pandas()
+def test_all_pairs_of_few_texts_are_compared(comparison: lh.types.PairComparison) -> None:
+    assert len(comparison.pairs) == 10
+    assert comparison.is_connected
+    assert comparison.is_converged
+    assert [row.name for row in comparison.strengths] == list(TEXTS)
+    assert sum(row.strength for row in comparison.strengths) == pytest.approx(0, abs=1e-9)
+    assert sorted(row.rank or 0 for row in comparison.strengths) == [1, 2, 3, 4, 5]
+    assert all(row.low < row.strength < row.high for row in comparison.strengths)
+    assert all(row.n_pairs == 4 for row in comparison.strengths)
+    table = comparison.to_pandas()
     assert table["name"].tolist() == list(TEXTS)
-    assert len(found.pairs_to_pandas()) == 10
-    page = str(found)
+    assert len(comparison.pairs_to_pandas()) == 10
+    page = str(comparison)
     assert "5 texts, 10 pairs" in page
     assert "position bias" in page
-    assert "connected      yes" in found.summary()
+    assert "connected      yes" in comparison.summary()
 
 
 def test_the_same_seed_draws_the_same_pairs(
-    context: lh.Context, found: lh.types.PairComparison, tmp_path: Path
+    context: lh.Context, comparison: lh.types.PairComparison, tmp_path: Path
 ) -> None:
     journal = tmp_path / "pairs.journal"
     one = lh.compare_pairs(TEXTS, QUESTION, context, n_pairs=7, journal=journal)
@@ -99,13 +99,13 @@ def test_the_same_seed_draws_the_same_pairs(
         (p.first, p.second) for p in one.pairs
     ]
     job = lh.start_compare_pairs(TEXTS, QUESTION, context)
-    assert job.results().strengths == found.strengths
+    assert job.results().strengths == comparison.strengths
 
 
 def test_an_interval_that_is_unknown_is_not_printed(context: lh.Context) -> None:
     with pytest.warns(UserWarning, match="There are no standard errors"):
-        found = lh.compare_pairs(["good", "bad"], QUESTION, context)
-    (line,) = [each for each in str(found).splitlines() if "position bias" in each]
+        comparison = lh.compare_pairs(["good", "bad"], QUESTION, context)
+    (line,) = [row for row in str(comparison).splitlines() if "position bias" in row]
     assert "nan" not in line
     assert "log-odds for the text" in line
 
@@ -113,22 +113,22 @@ def test_an_interval_that_is_unknown_is_not_printed(context: lh.Context) -> None
 def test_a_pair_that_fails_is_left_out(context: lh.Context) -> None:
     texts = {**TEXTS, "long": "word " * 5000}
     with pytest.warns(UserWarning, match="5 of 15 pairs failed|pairs do not connect"):
-        found = lh.compare_pairs(texts, QUESTION, context)
-    assert found.n_failed == 5
-    assert not found.is_connected
-    assert found.n_parts == 2
-    lost = found.strengths[-1]
+        comparison = lh.compare_pairs(texts, QUESTION, context)
+    assert comparison.n_failed == 5
+    assert not comparison.is_connected
+    assert comparison.n_parts == 2
+    lost = comparison.strengths[-1]
     assert math.isnan(lost.strength)
     assert lost.rank is None
-    assert sorted(each.rank or 0 for each in found.strengths) == [0, 1, 2, 3, 4, 5]
+    assert sorted(row.rank or 0 for row in comparison.strengths) == [0, 1, 2, 3, 4, 5]
 
 
 def test_braces_and_marks_in_texts_are_text() -> None:
     layout = "{question}|{a}:{first}|{b}:{second}"
-    asked = work(
+    task = work(
         question="Q {first}?", labels=("1", "2"), layout=layout, texts=("{second}", r"\1")
     )
-    assert asked.prompt(0, 1) == r"Q {first}?|1:{second}|2:\1"
+    assert task.prompt(0, 1) == r"Q {first}?|1:{second}|2:\1"
 
 
 @pytest.mark.parametrize(
@@ -151,13 +151,13 @@ def test_braces_and_marks_in_texts_are_text() -> None:
 def test_bad_arguments_are_named(
     context: lh.Context, arguments: dict[str, Any], message: str
 ) -> None:
-    given = {"texts": TEXTS, "question": QUESTION, **arguments}
+    options = {"texts": TEXTS, "question": QUESTION, **arguments}
     with pytest.raises((ValueError, TypeError), match=message):
-        lh.compare_pairs(**given, context=context)
+        lh.compare_pairs(**options, context=context)
 
 
 @pytest.fixture
-def made(found: lh.types.PairComparison) -> Made:
+def comparison_of(comparison: lh.types.PairComparison) -> ComparisonOf:
     """Return a function that makes a comparison from strengths and log-odds of pairs."""
 
     def make(strengths: list[float], pairs: list[tuple[int, int, float]]) -> Any:
@@ -165,14 +165,14 @@ def made(found: lh.types.PairComparison) -> Made:
             lh.types.TextStrength(
                 name=f"t{i}",
                 text="",
-                strength=each,
+                strength=strength,
                 std_error=0.1,
-                low=each - 1,
-                high=each + 1,
+                low=strength - 1,
+                high=strength + 1,
                 rank=1,
                 n_pairs=1,
             )
-            for i, each in enumerate(strengths)
+            for i, strength in enumerate(strengths)
         ]
         results = [
             lh.types.ComparedPair(
@@ -180,13 +180,13 @@ def made(found: lh.types.PairComparison) -> Made:
             )
             for i, j, d in pairs
         ]
-        return replace(found, strengths=tuple(texts), pairs=tuple(results))
+        return replace(comparison, strengths=tuple(texts), pairs=tuple(results))
 
     return make
 
 
-def test_agreement_with_pairs_of_people(made: Made) -> None:
-    x = made([2, 1, 0, -3], [(0, 1, -1.0), (3, 2, -2.0)])
+def test_agreement_with_pairs_of_people(comparison_of: ComparisonOf) -> None:
+    x = comparison_of([2, 1, 0, -3], [(0, 1, -1.0), (3, 2, -2.0)])
     people = [
         ("t0", "t1", "t0"),
         ("t2", "t3", "t2"),
@@ -204,15 +204,15 @@ def test_agreement_with_pairs_of_people(made: Made) -> None:
     assert "1 pair without a winner is left out" in str(agreement)
 
 
-def test_pairs_with_a_common_text_widen_the_interval(made: Made) -> None:
+def test_pairs_with_a_common_text_widen_the_interval(comparison_of: ComparisonOf) -> None:
     """Pairs with a common text are not independent."""
-    x = made([0.0, *range(1, 21)], [])
+    x = comparison_of([0.0, *range(1, 21)], [])
     hub = [("t0", f"t{i}", "t0" if i % 2 else f"t{i}") for i in range(1, 21)]
     disjoint = [
         (f"t{i}", f"t{i + 1}", f"t{i + 1 - i // 2 % 2}") for i in range(0, 20, 2)
     ] * 2
     one, two = (
-        lh.pair_agreement(x, each).measures["accuracy"] for each in (hub, disjoint)
+        lh.pair_agreement(x, codes).measures["accuracy"] for codes in (hub, disjoint)
     )
     assert one.value == two.value == 0.5
     assert one.n == two.n == 20
@@ -221,8 +221,8 @@ def test_pairs_with_a_common_text_widen_the_interval(made: Made) -> None:
     assert two.high - two.low > 0.5  # each pair occurs twice
 
 
-def test_agreement_with_known_scores(made: Made) -> None:
-    x = made([2.0, 1.0, 0.5, -3.0], [])
+def test_agreement_with_known_scores(comparison_of: ComparisonOf) -> None:
+    x = comparison_of([2.0, 1.0, 0.5, -3.0], [])
     known = {"t0": 5.0, "t1": 4.0, "t3": -1.0, "t2": 3.9}
     by_name = lh.pair_agreement(x, known=known).measures
     by_order = lh.pair_agreement(x, known=[5, 4, 3.9, -1]).measures
@@ -245,15 +245,17 @@ def test_agreement_with_known_scores(made: Made) -> None:
     ],
 )
 def test_bad_codes_of_people_are_named(
-    made: Made, arguments: dict[str, Any], message: str
+    comparison_of: ComparisonOf, arguments: dict[str, Any], message: str
 ) -> None:
     with pytest.raises((ValueError, TypeError), match=message):
-        lh.pair_agreement(made([2, 1, 0], []), **arguments)
+        lh.pair_agreement(comparison_of([2, 1, 0], []), **arguments)
 
 
-def test_strengths_are_drawn(found: lh.types.PairComparison, made: Made) -> None:
-    axes = lh.plot(found)
-    shown = [label.get_text() for label in axes.get_yticklabels()]
-    assert sorted(shown) == sorted(TEXTS)
-    many = made([float(i) for i in range(80)], [])
+def test_strengths_are_drawn(
+    comparison: lh.types.PairComparison, comparison_of: ComparisonOf
+) -> None:
+    axes = lh.plot(comparison)
+    names = [label.get_text() for label in axes.get_yticklabels()]
+    assert sorted(names) == sorted(TEXTS)
+    many = comparison_of([float(i) for i in range(80)], [])
     assert "25 strongest" in lh.plot(many).get_title(loc="left")

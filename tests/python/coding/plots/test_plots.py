@@ -43,13 +43,13 @@ def _close() -> Iterator[None]:
 @pytest.fixture(scope="module")
 def coded(context: lh.Context) -> lh.Coded:
     texts = [f"text {i}" for i in range(60)]
-    made = lh.annotate({"text": texts}, "text", BOOK, context)
+    labelled = lh.annotate({"text": texts}, "text", BOOK, context)
     rng = np.random.default_rng(1)
     probs = rng.dirichlet([0.4] * 4, 60)
     labels: list[str | None] = [NAMES[i] for i in probs.argmax(axis=1)]
     labels[3] = None
-    frame = {**made.frame, "label": labels}
-    return dataclasses.replace(made, frame=frame, probs=probs, labels=labels)
+    frame = {**labelled.frame, "label": labels}
+    return dataclasses.replace(labelled, frame=frame, probs=probs, labels=labels)
 
 
 @pytest.fixture(scope="module")
@@ -115,7 +115,7 @@ def robustness(coded: lh.Coded, n: int = 9) -> lh.types.Robustness:
 
 
 def results(n: int) -> lh.Results:
-    made = [
+    rows = [
         lh.Result(
             index=i,
             text="a",
@@ -134,14 +134,14 @@ def results(n: int) -> lh.Results:
         )
         for i in range(n)
     ]
-    return lh.Results(made, lh.Stats(n_slots=8, n_prompts=n, wall_s=9.0, prefill_s=2.0))
+    return lh.Results(rows, lh.Stats(n_slots=8, n_prompts=n, wall_s=9.0, prefill_s=2.0))
 
 
 def everything(
     coded: lh.Coded, validation: lh.types.Validation
 ) -> list[tuple[Any, str | None]]:
     kinds = ("measures", "labels", "confusion", "calibration", "coverage")
-    made = results(100)
+    answers = results(100)
     return [
         (coded, None),
         (classes(), None),
@@ -149,8 +149,8 @@ def everything(
         (estimates(), None),
         (robustness(coded), None),
         (dataclasses.replace(robustness(coded, 3), estimates=(estimates(),) * 3), None),
-        (made, None),
-        (made.stats, None),
+        (answers, None),
+        (answers.stats, None),
     ]
 
 
@@ -182,12 +182,12 @@ def test_no_texts_lie_on_each_other_or_leave_the_figure(
         named = [*ticks, ax.title]
         named = [ax.xaxis.label, ax.yaxis.label, *named, *figure.legends]
         straight = [
-            each
-            for each in named
-            if each.get_visible()
-            and (not hasattr(each, "get_rotation") or each.get_rotation() in (0, 90))
+            artist
+            for artist in named
+            if artist.get_visible()
+            and (not hasattr(artist, "get_rotation") or artist.get_rotation() in (0, 90))
         ]
-        boxes = [each.get_window_extent(renderer) for each in straight]
+        boxes = [artist.get_window_extent(renderer) for artist in straight]
         boxes = [box for box in boxes if box.width > 0 and box.height > 0]
         for i, box in enumerate(boxes):
             for other in boxes[:i]:
@@ -231,9 +231,9 @@ def test_labels_of_prompts_are_counted_as_those_of_texts() -> None:
 
 def test_a_call_that_scores_has_a_timeline(tiny_path: Callable[[str], Path]) -> None:
     with lh.Model(tiny_path("llama")) as model, lh.Context(model, n_seq_max=2) as context:
-        found = lh.classify_parallel(context, ["a", "b c", "d"], ["x", "y"])
-    assert len(found.requests) == 3
-    plot = plot_of(found, "time")
+        scored = lh.classify_parallel(context, ["a", "b c", "d"], ["x", "y"])
+    assert len(scored.requests) == 3
+    plot = plot_of(scored, "time")
     *_, answers = phases(plot)
     assert len(answers) == 3
     assert all(start == end for start, end in answers)  # no answer is generated
@@ -253,19 +253,19 @@ def test_points_and_intervals_are_those_of_the_validation(
 ) -> None:
     plot = plot_of(validation)
     of = validation.accuracy
-    shown = values(plot)
+    drawn = values(plot)
     accuracy = (of.accuracy.value, of.accuracy.low, of.accuracy.high)
-    assert shown["accuracy", "model and people"] == accuracy
+    assert drawn["accuracy", "model and people"] == accuracy
     people = {a.name: a.value for a in validation.coder_agreement}
-    found = {
-        row: v[0] for (row, series), v in shown.items() if series == "between people"
+    between = {
+        row: v[0] for (row, series), v in drawn.items() if series == "between people"
     }
     titles = {name: coefficient.title for name, coefficient in COEFFICIENTS.items()}
-    assert found == {titles[name]: value for name, value in people.items()}
+    assert between == {titles[name]: value for name, value in people.items()}
     # The baseline is shown with accuracy, not with kappa and alpha.
     majority = f"always '{intervals._shorten(str(of.majority_label), 40)}'"
-    assert [row for row, series in shown if series == majority] == ["accuracy"]
-    assert shown["accuracy", majority][0] == of.majority_accuracy.value
+    assert [row for row, series in drawn if series == majority] == ["accuracy"]
+    assert drawn["accuracy", majority][0] == of.majority_accuracy.value
     assert "95% interval" in plot.x.title
 
 
@@ -293,8 +293,8 @@ def test_each_coefficient_has_an_axis_of_its_own() -> None:
 
 def test_the_confusion_table_is_drawn(validation: lh.types.Validation) -> None:
     ax = lh.plot(validation, kind="confusion")
-    said = [int(text.get_text().replace(",", "")) for text in ax.texts]
-    assert said == validation.accuracy.confusion.ravel().tolist()
+    cells = [int(text.get_text().replace(",", "")) for text in ax.texts]
+    assert cells == validation.accuracy.confusion.ravel().tolist()
 
 
 def test_a_timeline_is_in_order_and_complete() -> None:
@@ -349,15 +349,15 @@ def test_what_has_no_plot_says_so(
 def test_kinds_that_there_are_not(validation: lh.types.Validation) -> None:
     with pytest.raises(ValueError, match="kind must be one of"):
         lh.plot(validation, kind="all")
-    found = lh.validate(["a", "b"], ["a", "a"])
+    plain = lh.validate(["a", "b"], ["a", "a"])
     for kind in ("calibration", "coverage"):
         with pytest.raises(ValueError, match="needs the probabilities"):
-            lh.plot(found, kind=kind)
+            lh.plot(plain, kind=kind)
 
 
 def test_numbers_that_are_none_are_left_out() -> None:
-    found = lh.validate(["a", "b", "a"], ["a", "c", "a"])
-    ax = lh.plot(found, kind="labels")
+    checked = lh.validate(["a", "b", "a"], ["a", "c", "a"])
+    ax = lh.plot(checked, kind="labels")
     assert not math.isnan(sum(ax.get_xlim()))
 
 
@@ -366,8 +366,8 @@ def test_numbers_that_are_none_are_left_out() -> None:
 def test_labels_that_are_not_text_are_plotted(kind: str, names: tuple[Any, Any]) -> None:
     labels = [*names, *names, names[0]] * 4
     codes = [names[0], *labels[1:]]
-    found = lh.validate(labels, codes, prob=[0.8] * 20)
-    assert lh.plot(found, kind=kind).figure is not None
+    checked = lh.validate(labels, codes, prob=[0.8] * 20)
+    assert lh.plot(checked, kind=kind).figure is not None
 
 
 def test_shades_of_a_confusion_matrix_have_a_legend(
@@ -410,38 +410,38 @@ def test_the_title_counts_the_texts_with_an_answer(
 
 
 def test_the_title_has_the_texts_that_were_used() -> None:
-    told = lh.validate(["a", None] * 10, ["a", "b"] * 10).to_dict()
-    title = intervals.measures_plot(told).title
+    fields = lh.validate(["a", None] * 10, ["a", "b"] * 10).to_dict()
+    title = intervals.measures_plot(fields).title
     assert title.endswith("(20 texts; accuracy: 10)")
 
 
 def test_variants_with_equal_shares_do_not_cover_each_other() -> None:
-    told = {
+    fields = {
         "variants": ["one", "two"],
         "names": ["a"],
         "shares": [[0.5], [0.5]],
         "flips": [0.0, 0.0],
         "n_texts": 10,
     }
-    plot = intervals.robustness_plot(told)
+    plot = intervals.robustness_plot(fields)
     assert len(set(the(plot, description.Points).y)) == 2
     drawing.draw(plot)
 
 
 def test_coefficients_are_shown_with_their_intervals() -> None:
     codes = [["a", "b", "a", "a", "b", "a"], ["a", "b", "b", "a", "b", "b"]]
-    found = [
+    measures = [
         lh.percent_agreement(codes),
         lh.cohen_kappa(*codes),
         lh.krippendorff_alpha(codes),
     ]
-    plot = plot_of(found)
-    assert plot.y.names == [COEFFICIENTS[each.name].title for each in found]
-    assert [value for value, _, _ in values(plot).values()] == [e.value for e in found]
+    plot = plot_of(measures)
+    assert plot.y.names == [COEFFICIENTS[measure.name].title for measure in measures]
+    assert [value for value, _, _ in values(plot).values()] == [e.value for e in measures]
     assert plot.title == "Agreement of 2 coders on 6 units"
-    assert lh.plot(found[1]).get_xlabel() == "value, with interval"
+    assert lh.plot(measures[1]).get_xlabel() == "value, with interval"
     with pytest.raises(TypeError, match="must be a Coded"):
-        lh.plot([found[0], 1])
+        lh.plot([measures[0], 1])
 
 
 def test_a_coverage_curve_is_drawn_by_itself_as_it_is_of_a_validation(
@@ -485,8 +485,8 @@ def test_names_of_variants_are_short_and_different() -> None:
 def test_an_axis_of_shares_begins_at_zero(
     shares: list[float], limits: tuple[float, float]
 ) -> None:
-    told = {"variants": ["a"], "names": ["b"] * len(shares), "shares": [shares]}
-    plot = intervals.robustness_plot({**told, "flips": [0.0], "n_texts": 1})
+    fields = {"variants": ["a"], "names": ["b"] * len(shares), "shares": [shares]}
+    plot = intervals.robustness_plot({**fields, "flips": [0.0], "n_texts": 1})
     assert plot.x.limits is not None
     low, high = plot.x.limits
     assert low < limits[0] < limits[1] < high
@@ -495,8 +495,8 @@ def test_an_axis_of_shares_begins_at_zero(
 
 
 def test_rows_without_counts_have_the_lightest_shade() -> None:
-    told = {"accuracy": {"labels": ["a", "b"], "confusion": [[30, 10], [0, 0]]}}
-    plot = counts.confusion_plot(told)
+    fields = {"accuracy": {"labels": ["a", "b"], "confusion": [[30, 10], [0, 0]]}}
+    plot = counts.confusion_plot(fields)
     classes = the(plot, description.Rects).series
     assert classes == [3, 1, 0, 0]
     assert [plot.series.names[i] for i in classes] == ["to 75%", "to 25%", "0%", "0%"]
@@ -541,8 +541,8 @@ def test_names_of_rows_stay_different_and_fit() -> None:
         lines = sum(name.count("\n") + 1 for name in fitted.rows)
         assert 0.15 * lines * fitted.row_size < fitted.height
     assert fitting.fit(plot, 6.5, 3.6).row_size < fitting.fit(plot, 6.5, 12.0).row_size
-    same = [f"{'the same beginning of all labels ' * 4}{i}" for i in range(2)]
-    assert len(set(fitting.in_one_line(same, 26))) == 2
+    alike = [f"{'the same beginning of all labels ' * 4}{i}" for i in range(2)]
+    assert len(set(fitting.in_one_line(alike, 26))) == 2
     assert fitting.in_one_line(["abc", "abcdefghijkl"], 9) == ["abc", "abc...jkl"]
     assert fitting.wrap("a\nb\tc") == "a b c"
     assert fitting.wrap("") == " "
@@ -611,8 +611,8 @@ def test_a_method_has_one_colour_and_symbol_in_all_plots() -> None:
     shares = plot_of(estimates()).series
     fit = regression(2, ("dsl", "gold", "naive")).series  # without ppi
     looks = [
-        {name: (own.colour(i), own.symbol(i)) for i, name in enumerate(own.names)}
-        for own in (shares, fit)
+        {name: (key.colour(i), key.symbol(i)) for i, name in enumerate(key.names)}
+        for key in (shares, fit)
     ]
     assert len(set(looks[0].values())) == 4
     assert looks[1].items() <= looks[0].items()

@@ -60,12 +60,12 @@ def test_results_of_other_labels_are_refused_by_name(
     coded: lh.Coded, context: lh.Context, name: str, tmp_path: Path
 ) -> None:
     make, path = PARTS[name], tmp_path / "r.json"
-    own = make(coded)
-    for result in (own, pickle.loads(pickle.dumps(own))):
+    matching = make(coded)
+    for result in (matching, pickle.loads(pickle.dumps(matching))):
         lh.report(coded, path, **{name: result})
-    told = read_report(path)
-    part = told[name][0] if name == "estimates" else told[name]
-    assert part["source"] == told["source"]
+    contents = read_report(path)
+    part = contents[name][0] if name == "estimates" else contents[name]
+    assert part["source"] == contents["source"]
     raw = coded_by(context)  # without the calibration
     assert raw.labels != coded.labels
     shorter = coded_by(context, TEXTS[:30], calibrate="batch")
@@ -75,8 +75,8 @@ def test_results_of_other_labels_are_refused_by_name(
         with pytest.raises(ValueError, match=message):
             lh.report(coded, path, **{name: make(others)})
     with pytest.raises(ValueError, match=message):
-        lh.report(coded[:30], path, **{name: own})
-    old = dataclasses.replace(own, source=None)
+        lh.report(coded[:30], path, **{name: matching})
+    old = dataclasses.replace(matching, source=None)
     with pytest.raises(ValueError, match=f"{name} does not record the texts and labels"):
         lh.report(coded, path, **{name: old})
 
@@ -96,20 +96,20 @@ def test_columns_without_texts_are_compared_by_labels(
     codes = ["abc"[i % 3] for i in range(40)]
     lh.report(coded, tmp_path / "r.json", lh.validate(coded.labels, codes))
     first = "b" if coded.labels[0] == "a" else "a"
-    found = lh.validate([first, *coded.labels[1:]], codes)
+    validation = lh.validate([first, *coded.labels[1:]], codes)
     with pytest.raises(ValueError, match=r"validation does not belong .* other labels"):
-        lh.report(coded, tmp_path / "r.json", found)
+        lh.report(coded, tmp_path / "r.json", validation)
 
 
 def test_robustness_starts_from_how_labels_were_made(
     coded: lh.Coded, context: lh.Context, tmp_path: Path
 ) -> None:
-    found = lh.robustness(coded, contexts=context, codebooks=OTHER, orders=1)
-    assert found.variants[0] == "codebook coded"
-    assert found.labels[0] == coded.labels
-    for run in found.runs:
+    trial = lh.robustness(coded, contexts=context, codebooks=OTHER, orders=1)
+    assert trial.variants[0] == "codebook coded"
+    assert trial.labels[0] == coded.labels
+    for run in trial.runs:
         assert run["settings"] == coded.run["settings"]
-    path = lh.report(coded, tmp_path / "r.json", robustness=found)
+    path = lh.report(coded, tmp_path / "r.json", robustness=trial)
     assert read_report(path)["robustness"]["estimates"] is None
     with pytest.raises(
         ValueError, match="text must be 'text', which was coded, not 'other'"
@@ -124,9 +124,9 @@ def test_robustness_starts_from_how_labels_were_made(
 def test_robustness_of_another_coding_is_refused(
     coded: lh.Coded, context: lh.Context, tmp_path: Path
 ) -> None:
-    def refused(message: str, found: lh.types.Robustness, of: lh.Coded = coded) -> None:
+    def refused(message: str, trial: lh.types.Robustness, of: lh.Coded = coded) -> None:
         with pytest.raises(ValueError, match=f"robustness does not .*{message}"):
-            lh.report(of, tmp_path / "r.json", robustness=found)
+            lh.report(of, tmp_path / "r.json", robustness=trial)
 
     options: dict[str, Any] = {"orders": 1, "n_texts": 24}
     plain = lh.robustness(ONE, "text", BOOK, context, **options)
@@ -135,11 +135,11 @@ def test_robustness_of_another_coding_is_refused(
     refused("the codebook differs", other)
     chat = lh.robustness(coded, contexts=context, normalize="token", **options)
     refused("normalize is 'token', and was 'sum'", chat)
-    own = lh.robustness(coded, contexts=context, **options)
-    lh.report(coded, tmp_path / "r.json", robustness=own)
-    refused("other texts", own, coded[:10])
-    refused("other texts", own, coded[list(range(40))[::-1]])
-    refused("record the texts", dataclasses.replace(own, source=None))
+    matching = lh.robustness(coded, contexts=context, **options)
+    lh.report(coded, tmp_path / "r.json", robustness=matching)
+    refused("other texts", matching, coded[:10])
+    refused("other texts", matching, coded[list(range(40))[::-1]])
+    refused("record the texts", dataclasses.replace(matching, source=None))
 
 
 def test_the_model_must_be_that_of_the_labels(
@@ -157,8 +157,8 @@ def test_the_model_must_be_that_of_the_labels(
 
 def test_seeds_start_from_that_of_the_labels(context: lh.Context) -> None:
     coded = coded_by(context, method="generate", temperature=2.0, seed=5)
-    found = lh.robustness(coded, contexts=context, seeds=[6], n_texts=5)
-    assert found.variants == ("seed 5", "seed 6")
+    trial = lh.robustness(coded, contexts=context, seeds=[6], n_texts=5)
+    assert trial.variants == ("seed 5", "seed 6")
 
 
 def test_estimates_of_variants_are_on_the_page(
@@ -167,13 +167,13 @@ def test_estimates_of_variants_are_on_the_page(
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)
         gold = gold_of(coded)
-        found = lh.robustness(coded, contexts=context, orders=1, gold=gold, outcome="b")
-    path = lh.report(coded, tmp_path / "r.json", robustness=found)
-    told = read_report(path)["robustness"]["estimates"]
-    assert told["rows"] == found.estimate_rows()
-    page = lh.report(coded, tmp_path / "r.html", robustness=found).read_text("utf-8")
+        trial = lh.robustness(coded, contexts=context, orders=1, gold=gold, outcome="b")
+    path = lh.report(coded, tmp_path / "r.json", robustness=trial)
+    estimates = read_report(path)["robustness"]["estimates"]
+    assert estimates["rows"] == trial.estimate_rows()
+    page = lh.report(coded, tmp_path / "r.html", robustness=trial).read_text("utf-8")
     assert "corrected by the same codes" in page
-    for row in told["rows"]:
+    for row in estimates["rows"]:
         assert f"{row['low']:.3f} to {row['high']:.3f}" in page  # as print does
     assert "have another label than when" not in page
 
@@ -224,9 +224,9 @@ def test_notes_tell_of_labels_that_say_little(context: lh.Context) -> None:
     assert notes_of(["a"] * 4 + ["b"] * 11, None, BOOK, how, raw=raw) == []
     # The labels of a random model contain no information.
     with pytest.warns(UserWarning, match="have the label|Median coverage"):
-        found = lh.annotate(ONE, "text", BOOK, context)
-    assert found.notes
-    assert "\nNote: " in repr(found)
+        labelled = lh.annotate(ONE, "text", BOOK, context)
+    assert labelled.notes
+    assert "\nNote: " in repr(labelled)
 
 
 def test_hashes_do_not_depend_on_how_values_are_kept() -> None:
@@ -244,7 +244,7 @@ def test_a_page_has_the_waves_of_the_sample(coded: lh.Coded, tmp_path: Path) -> 
     sizes = [1.0 + i % 2 for i in range(len(TEXTS))]
     both = lh.gold_sample(coded, 8, after=first, prob=sizes, seed=2)
     both = both.with_codes({name: ["abc"[i % 3] for i in both.rows] for name in "xyz"})
-    found = lh.estimate(
+    estimates = lh.estimate(
         coded,
         both,
         methods=["dsl"],
@@ -252,7 +252,7 @@ def test_a_page_has_the_waves_of_the_sample(coded: lh.Coded, tmp_path: Path) -> 
         weights=[1.0 + i % 3 for i in range(len(TEXTS))],
     )
     path = tmp_path / "r.html"
-    lh.report(coded, path, lh.validate(coded, both), found)
+    lh.report(coded, path, lh.validate(coded, both), estimates)
     page = path.read_text(encoding="utf-8")
     assert "in waves of different designs" in page
     assert "8 of 20, at random, with given probabilities; 20 codes before it" in page

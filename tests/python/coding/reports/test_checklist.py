@@ -51,31 +51,31 @@ def validated(
 def test_errors_and_people_are_answered_from_a_validation(
     validated: dict[str, Any], results: tuple[lh.types.Validation, lh.types.Estimates]
 ) -> None:
-    found = answers(validated)
-    errors = found["Which errors are most frequent?"]
+    items = answers(validated)
+    errors = items["Which errors are most frequent?"]
     accuracy = results[0].accuracy
     table = [
         (int(accuracy.confusion[i, j]), f"\u201c{LABELS[i]}\u201d for \u201c{LABELS[j]}")
         for i, j in ((0, 1), (1, 0))
     ]
-    shown = [text for n, text in sorted(table, reverse=True) if n]
-    assert shown
-    places = [errors.answer.index(text) for text in shown]
+    frequent = [text for n, text in sorted(table, reverse=True) if n]
+    assert frequent
+    places = [errors.answer.index(text) for text in frequent]
     assert places == sorted(places)
-    people = found[
+    people = items[
         "Does the model agree with people as often as people agree with each other?"
     ]
     ceiling = results[0].ceiling
     assert ceiling is not None
     assert f"a coder in {ceiling.model.value:.2f}" in people.answer
-    least = min(accuracy.per_label, key=lambda each: each.n_gold)
-    rarest = found["How many codes does the rarest label have?"]
+    least = min(accuracy.per_label, key=lambda label: label.n_gold)
+    rarest = items["How many codes does the rarest label have?"]
     assert rarest.answer.startswith(f"{least.n_gold}, of \u201c{least.label}\u201d")
     assert ("fewer than 20" in rarest.answer) == (least.n_gold < 20)
-    good = found["How good are the labels, overall and for each label, with intervals?"]
+    good = items["How good are the labels, overall and for each label, with intervals?"]
     assert "Cohen's kappa" in good.answer
     assert "Krippendorff's alpha" in good.answer
-    alike = found["How far do people agree with each other?"].answer
+    alike = items["How far do people agree with each other?"].answer
     assert alike.startswith("percent agreement 0.")
     assert "Gwet's AC1 0." in alike
 
@@ -85,17 +85,17 @@ def test_no_error_and_a_rare_label_are_said(validated: dict[str, Any]) -> None:
     validation = validated["validation"]
     right = {**validation["accuracy"], "confusion": [[19, 0], [0, 21]]}
     right["per_label"] = [
-        {**each, "n_gold": n}
-        for each, n in zip(right["per_label"], (19, 21), strict=True)
+        {**scores, "n_gold": n}
+        for scores, n in zip(right["per_label"], (19, 21), strict=True)
     ]
-    found = answers({**validated, "validation": {**validation, "accuracy": right}})
-    assert found[question].answer.startswith("none in ")
-    rarest = found["How many codes does the rarest label have?"].answer
+    items = answers({**validated, "validation": {**validation, "accuracy": right}})
+    assert items[question].answer.startswith("none in ")
+    rarest = items["How many codes does the rarest label have?"].answer
     assert rarest.startswith("19, of ")
     assert "fewer than 20" in rarest
     several = {**validation["accuracy"], "confusion": []}
-    found = answers({**validated, "validation": {**validation, "accuracy": several}})
-    assert found[question].is_open
+    items = answers({**validated, "validation": {**validation, "accuracy": several}})
+    assert items[question].is_open
 
 
 def test_runs_vary_where_answers_are_sampled(contents: dict[str, Any]) -> None:
@@ -109,8 +109,8 @@ def test_runs_vary_where_answers_are_sampled(contents: dict[str, Any]) -> None:
     variants = {"variants": ["a", "b"], "agreement": 0.9, "runs": runs}
     tried = with_settings({**contents, "robustness": variants}, **drawn)
     assert answers(tried)[question].answer.startswith("2 seeds, mean agreement 90%")
-    same = {**variants, "runs": runs[:1] * 2}
-    assert answers({**tried, "robustness": same})[question].is_open
+    repeated = {**variants, "runs": runs[:1] * 2}
+    assert answers({**tried, "robustness": repeated})[question].is_open
 
 
 def test_examples_among_the_texts_leave_an_item_open(contents: dict[str, Any]) -> None:
@@ -126,19 +126,19 @@ def test_examples_among_the_texts_leave_an_item_open(contents: dict[str, Any]) -
     hashed = {k: v for k, v in data.items() if k != "texts"}
     for text, is_open in (("A.", True), ("B.", False)):
         hashes = {**hashed, "texts_sha256": [sha256_of_text(text)]}
-        found = answers({**contents, "data": hashes})
-        assert found[question].is_open is is_open
+        items = answers({**contents, "data": hashes})
+        assert items[question].is_open is is_open
     none = answers(with_codebook(contents, lh.Codebook("Which?", LABELS)))
     assert none[question].answer == "the prompt has no examples"
 
 
 def test_the_model_and_what_was_done_to_labels_are_told(contents: dict[str, Any]) -> None:
-    found = answers(contents)
+    items = answers(contents)
     assert (
         "calibrated (batch)"
-        in found["Were the model's labels changed afterwards?"].answer
+        in items["Were the model's labels changed afterwards?"].answer
     )
-    alone = found["Was each text coded independently of the other texts?"].answer
+    alone = items["Was each text coded independently of the other texts?"].answer
     assert "calibration uses the probabilities of all texts" in alone
     plain = answers(with_settings(contents, calibrate=None))
     assert (
@@ -151,26 +151,26 @@ def test_the_model_and_what_was_done_to_labels_are_told(contents: dict[str, Any]
     lora = {"file": "a.gguf", "scale": 1.0, "sha256": None}
     metadata = {**run["model"]["metadata"], "general.license": "mit"}
     model = {**run["model"], "loras": [lora], "metadata": metadata}
-    found = answers(with_run(contents, model=model))
-    assert "a.gguf" in found["Was the model fine-tuned or changed?"].answer
-    exact = found["Which model exactly, and is its file identified?"].answer
+    items = answers(with_run(contents, model=model))
+    assert "a.gguf" in items["Was the model fine-tuned or changed?"].answer
+    exact = items["Which model exactly, and is its file identified?"].answer
     assert "licence mit" in exact
 
 
 def test_a_ready_codebook_answers_for_its_concept(contents: dict[str, Any]) -> None:
     question = "Is the concept defined, and is the definition grounded in theory?"
     assert answers(contents)[question].is_open
-    found = answers(with_codebook(contents, lh.ready_codebook("populism")))
-    assert "Mudde 2004 and Hawkins 2009" in found[question].answer
+    items = answers(with_codebook(contents, lh.ready_codebook("populism")))
+    assert "Mudde 2004 and Hawkins 2009" in items[question].answer
 
 
 def test_each_guideline_asks_something_and_is_listed(contents: dict[str, Any]) -> None:
-    asked = {source for item in answers(contents).values() for source in item.sources}
-    assert asked == {each.short for each in GUIDELINES}
+    sources = {source for item in answers(contents).values() for source in item.sources}
+    assert sources == {guideline.short for guideline in GUIDELINES}
     page = unescape(page_of(contents))
     section = page.split('<section id="checklist">')[1].split("</section>")[0]
-    for number, each in enumerate(GUIDELINES, start=1):
-        assert f"[{number}] {each.short} ({each.address})" in section
+    for number, guideline in enumerate(GUIDELINES, start=1):
+        assert f"[{number}] {guideline.short} ({guideline.address})" in section
     rows = [re.findall("<bdi>(.*?)</bdi>", row) for row in section.split("<tr>")[2:]]
     asked_by = {row[0]: row[3] for row in rows}
     assert asked_by["Was each text coded independently of the other texts?"] == "3"

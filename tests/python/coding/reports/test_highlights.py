@@ -37,15 +37,15 @@ SPANS = [
 @pytest.fixture(scope="module")
 def coded(context: lh.Context) -> lh.Coded:
     book = lh.Codebook("Mark.", ["actor", "place"], type="spans", quote=QUOTE)
-    made = lh.annotate({"text": TEXTS}, "text", book, context, max_tokens=200)
-    labels = [json.dumps({"spans": each}) for each in SPANS]
-    return replace(made, labels=[*labels, None], errors=[None] * 3)
+    answers = lh.annotate({"text": TEXTS}, "text", book, context, max_tokens=200)
+    labels = [json.dumps({"spans": spans}) for spans in SPANS]
+    return replace(answers, labels=[*labels, None], errors=[None] * 3)
 
 
-def shown(page: str) -> list[str]:
+def marked(page: str) -> list[str]:
     """Return the marked paragraphs of a page as a reader sees them."""
-    found = re.findall(r'<p class="marked".*?</p>', page, re.DOTALL)
-    return [unescape(re.sub(r"<[^<>]*>", "", each)) for each in found]
+    paragraphs = re.findall(r'<p class="marked".*?</p>', page, re.DOTALL)
+    return [unescape(re.sub(r"<[^<>]*>", "", paragraph)) for paragraph in paragraphs]
 
 
 def test_a_text_is_cut_at_overlapping_passages() -> None:
@@ -65,9 +65,9 @@ def test_a_text_is_cut_at_overlapping_passages() -> None:
 
 
 def test_passages_are_counted() -> None:
-    labels = [json.dumps({"spans": each}) for each in SPANS]
+    labels = [json.dumps({"spans": spans}) for spans in SPANS]
     counts = passage_counts([*labels, None], ["actor", "place", "none"])
-    assert [tuple(each.values()) for each in counts] == [
+    assert [tuple(spans.values()) for spans in counts] == [
         ("actor", 1, 1, 0.5, 5.0),
         ("place", 2, 2, 1.0, 17.0),
         ("none", 0, 0, 0.0, None),
@@ -83,7 +83,7 @@ def test_a_report_highlights_passages_and_escapes_all(
     page = lh.report(coded, tmp_path / "a.html").read_text(encoding="utf-8")
     assert "<script>alert" not in page
     assert "<b>bold" not in page
-    first, second = shown(page)
+    first, second = marked(page)
     assert first.replace("<b>bold", "", 1).replace("place", "", 1) == f"1 {EVIL}"
     assert second == "2 actorPeter sang in placeParis."
     assert 'title="<b' not in page
@@ -94,9 +94,9 @@ def test_a_report_highlights_passages_and_escapes_all(
 
 def test_a_document_has_the_passages_in_bold(coded: lh.Coded, tmp_path: Path) -> None:
     docx = pytest.importorskip("docx")
-    found = docx.Document(str(lh.report(coded, tmp_path / "a.docx")))
-    (told,) = [p for p in found.paragraphs if p.text.startswith("2 actorPeter sang")]
-    assert [run.text for run in told.runs if run.bold] == [
+    document = docx.Document(str(lh.report(coded, tmp_path / "a.docx")))
+    (line,) = [p for p in document.paragraphs if p.text.startswith("2 actorPeter sang")]
+    assert [run.text for run in line.runs if run.bold] == [
         "actor",
         "Peter",
         "place",
@@ -128,19 +128,19 @@ def spans_of(coder: str, *texts: list[list[object]]) -> lh.types.SpanCodes:
 def test_validations_of_passages_are_plotted() -> None:
     model = spans_of("model", [[0, 5, "a"], [9, 12, "b"]], [[3, 9, "a"]])
     anna = spans_of("anna", [[0, 5, "a"], [9, 14, "b"]], [])
-    found = lh.validate_spans(model, anna)
-    plot = plot_of(found)
+    validation = lh.validate_spans(model, anna)
+    plot = plot_of(validation)
     assert plot.series.names == ["model and anna", "model and people"]
     value = {row: number for (row, _), (number, _, _) in values(plot).items()}
     assert value["exact precision"] == pytest.approx(1 / 3)
     assert value["overlap recall"] == 1
     assert {"exact F1", "unitizing alpha"} <= set(value)
-    labels = plot_of(found, "labels")
+    labels = plot_of(validation, "labels")
     assert labels.y.names == ["a", "b"]
     assert labels.series.names == ["exact F1", "overlap F1", "unitizing alpha"]
     exact = [values(labels)[label, "exact F1"][0] for label in ("a", "b")]
     assert exact == pytest.approx([2 / 3, 0])
-    assert "95% interval" in lh.plot(found, kind="labels").get_xlabel()
+    assert "95% interval" in lh.plot(validation, kind="labels").get_xlabel()
     ben = lh.types.SpanCodes({**anna.coders, "ben": model.coders["model"]}, anna.ids)
     two = plot_of(lh.validate_spans(model, ben), "labels")
     assert two.series.names[:2] == ["exact F1, model and anna", "exact F1, model and ben"]
@@ -148,7 +148,7 @@ def test_validations_of_passages_are_plotted() -> None:
     with pytest.raises(ValueError, match="same label"):
         plot_of(lh.validate_spans(single, single), "labels")
     with pytest.raises(ValueError, match="kind"):
-        plot_of(found, "confusion")
+        plot_of(validation, "confusion")
 
 
 def test_quotes_of_labels_are_highlighted(context: lh.Context, tmp_path: Path) -> None:
@@ -157,11 +157,11 @@ def test_quotes_of_labels_are_highlighted(context: lh.Context, tmp_path: Path) -
     coded = lh.annotate(data, "text", book, context, evidence=True)
     page = lh.report(coded, tmp_path / "c.html").read_text(encoding="utf-8")
     assert "<i>sang" not in page
-    quotes = [each for each in coded.frame["quote"] if each]
+    quotes = [quote for quote in coded.frame["quote"] if quote]
     assert quotes
-    assert len(shown(page)) == len(quotes)
+    assert len(marked(page)) == len(quotes)
     marks = re.findall(r"<mark class=\"label\d.*?</small>(.*?)</mark>", page)
-    assert [unescape(each) for each in marks] == quotes
+    assert [unescape(quote) for quote in marks] == quotes
 
 
 def test_fields_named_like_quotes_are_no_quotes(
@@ -178,4 +178,4 @@ def test_fields_named_like_quotes_are_no_quotes(
     coded = lh.annotate({"text": ["He sang."]}, "text", book, context, max_tokens=99)
     assert coded.errors == [None]
     page = lh.report(coded, tmp_path / "d.html").read_text(encoding="utf-8")
-    assert shown(page) == []
+    assert marked(page) == []

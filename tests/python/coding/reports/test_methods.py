@@ -39,52 +39,53 @@ def keys(bibtex: str) -> list[str]:
 
 
 def test_a_coding_alone_cites_programs_and_calibration(coded: lh.Coded) -> None:
-    found = lh.methods_text(coded)
-    assert found.references == ("llamaherd", "llamacpp", "zhou2024")
-    assert keys(found.bibtex) == list(found.references)
-    assert f"{N} texts" in found.text
-    assert "labels: yes and no" in found.text
-    assert "1 coded example;" in found.text
-    assert "no temperature was involved" in found.text
-    assert "calibrated by batch calibration (Zhou et al. 2024)" in found.text
-    assert "people" not in found.text
-    assert str(found) == f"{found.text}\n\n{found.bibtex}"
+    methods = lh.methods_text(coded)
+    assert methods.references == ("llamaherd", "llamacpp", "zhou2024")
+    assert keys(methods.bibtex) == list(methods.references)
+    assert f"{N} texts" in methods.text
+    assert "labels: yes and no" in methods.text
+    assert "1 coded example;" in methods.text
+    assert "no temperature was involved" in methods.text
+    assert "calibrated by batch calibration (Zhou et al. 2024)" in methods.text
+    assert "people" not in methods.text
+    assert str(methods) == f"{methods.text}\n\n{methods.bibtex}"
 
 
 def test_people_and_estimators_come_from_the_data(
     coded: lh.Coded, results: tuple[lh.types.Validation, lh.types.Estimates]
 ) -> None:
     validation, estimates = results
-    found = lh.methods_text(coded, validation, estimates)
-    assert "40 texts were coded by 2 people" in found.text
+    methods = lh.methods_text(coded, validation, estimates)
+    assert "40 texts were coded by 2 people" in methods.text
     assert (
-        "These texts belong to a sample of 40 of 60 texts, drawn at random" in found.text
+        "These texts belong to a sample of 40 of 60 texts, drawn at random"
+        in methods.text
     )
-    assert "(seed 7)" in found.text
+    assert "(seed 7)" in methods.text
     accuracy = validation.accuracy.accuracy
-    assert f"accuracy of {accuracy.value:.2f} (95% interval" in found.text
+    assert f"accuracy of {accuracy.value:.2f} (95% interval" in methods.text
     assert {"cohen1960", "hayes2007", "egami2023", "angelopoulos2023"} < set(
-        found.references
+        methods.references
     )
-    assert "on a tie the code of the first coder" in found.text
-    assert "zrnic2024" not in found.references
-    for key in found.references:
-        assert found.references.count(key) == 1
+    assert "on a tie the code of the first coder" in methods.text
+    assert "zrnic2024" not in methods.references
+    for key in methods.references:
+        assert methods.references.count(key) == 1
 
 
 def test_one_coder_has_no_ties(coded: lh.Coded) -> None:
-    found = lh.methods_text(coded, estimates=lh.estimate(coded, gold_of(coded)))
-    assert "on a tie" not in found.text
+    methods = lh.methods_text(coded, estimates=lh.estimate(coded, gold_of(coded)))
+    assert "on a tie" not in methods.text
 
 
 def test_methods_that_were_not_used_are_not_cited(
     coded: lh.Coded, results: tuple[lh.types.Validation, lh.types.Estimates]
 ) -> None:
     naive = lh.estimate(coded, gold_of(coded), methods=["gold", "naive"])
-    found = lh.methods_text(coded, results[0], naive)
-    assert "egami2023" not in found.references
-    assert "angelopoulos2023" not in found.references
-    assert "corrected" not in found.text
+    methods = lh.methods_text(coded, results[0], naive)
+    assert "egami2023" not in methods.references
+    assert "angelopoulos2023" not in methods.references
+    assert "corrected" not in methods.text
 
 
 @pytest.mark.filterwarnings("ignore:.*codes:UserWarning")
@@ -115,18 +116,18 @@ def test_each_coefficient_with_a_sentence_is_reported(
         COEFFICIENTS["ac1"], sentence="Gwet's AC1", reference="fang2026"
     )
     monkeypatch.setitem(COEFFICIENTS, "ac1", named)
-    found = lh.methods_text(coded, results[0])
-    assert "Gwet's AC1 0." in found.text
-    assert "fang2026" in found.references
+    methods = lh.methods_text(coded, results[0])
+    assert "Gwet's AC1 0." in methods.text
+    assert "fang2026" in methods.references
 
 
 def test_weighted_kappa_is_of_1968(coded: lh.Coded) -> None:
     ordered = lh.validate(coded, gold_of(coded), scale="ordinal")
-    found = lh.methods_text(coded, ordered)
-    assert "Cohen's kappa with quadratic weights between" in found.text
-    assert "(Cohen 1968)" in found.text
-    assert "cohen1968" in found.references
-    assert "cohen1960" not in found.references
+    methods = lh.methods_text(coded, ordered)
+    assert "Cohen's kappa with quadratic weights between" in methods.text
+    assert "(Cohen 1968)" in methods.text
+    assert "cohen1968" in methods.references
+    assert "cohen1960" not in methods.references
 
 
 def test_regressions_cite_labels_on_either_side(
@@ -135,8 +136,8 @@ def test_regressions_cite_labels_on_either_side(
     estimates = results[1].to_dict()
     assert "egami2024" not in methods_of({**contents, "estimates": estimates}).references
     regression = {**estimates, "formula": "age ~ label", "model": "ols"}
-    found = methods_of({**contents, "estimates": regression})
-    assert "(Egami et al. 2023; Egami et al. 2024)" in found.text
+    methods = methods_of({**contents, "estimates": regression})
+    assert "(Egami et al. 2023; Egami et al. 2024)" in methods.text
 
 
 def test_settings_are_told_as_they_were(contents: dict[str, Any]) -> None:
@@ -155,9 +156,9 @@ def test_settings_are_told_as_they_were(contents: dict[str, Any]) -> None:
 
 
 def test_a_ready_codebook_is_cited(contents: dict[str, Any]) -> None:
-    found = methods_of(with_codebook(contents, lh.ready_codebook("populism")))
-    assert {"mudde2004", "hawkins2009"} < set(found.references)
-    assert "(Mudde 2004; Hawkins 2009)" in found.text
+    methods = methods_of(with_codebook(contents, lh.ready_codebook("populism")))
+    assert {"mudde2004", "hawkins2009"} < set(methods.references)
+    assert "(Mudde 2004; Hawkins 2009)" in methods.text
 
 
 def test_every_design_of_a_sample_has_a_sentence() -> None:
@@ -169,12 +170,12 @@ def test_values_are_text_and_never_part_of_a_template(contents: dict[str, Any]) 
     hostile = "{{ 7 * 7 }}{% if %}"
     book = lh.Codebook("Which?", {hostile: "One.", "other": "Two."})
     model = {**contents["run"]["model"], "file": "{# a #}\n--\n.gguf"}
-    found = methods_of(with_run(with_codebook(contents, book), model=model))
+    methods = methods_of(with_run(with_codebook(contents, book), model=model))
     before = methods_of(contents)
-    assert hostile in found.text
-    assert "{# a #} -- .gguf" in found.text
-    assert found.text.count("\n\n") == before.text.count("\n\n")
-    assert any("{# a #} -- .gguf" in item.answer for item in found.checklist)
+    assert hostile in methods.text
+    assert "{# a #} -- .gguf" in methods.text
+    assert methods.text.count("\n\n") == before.text.count("\n\n")
+    assert any("{# a #} -- .gguf" in item.answer for item in methods.checklist)
 
 
 def test_a_choice_is_told_with_its_evaluation(contents: dict[str, Any]) -> None:
@@ -212,13 +213,13 @@ def test_a_report_has_it_and_gives_it_again(
     page = path.read_text(encoding="utf-8")
     assert '<section id="methods">' in page
     assert '<section id="checklist">' in page
-    found = lh.methods_text(path)
-    assert found.text == lh.methods_text(coded, *results).text
+    methods = lh.methods_text(path)
+    assert methods.text == lh.methods_text(coded, *results).text
     assert main(["methods", str(path), "--bibtex", str(tmp_path / "m.bib")]) == 0
-    assert capsys.readouterr().out == found.text + "\n"
-    assert (tmp_path / "m.bib").read_text(encoding="utf-8") == found.bibtex + "\n"
+    assert capsys.readouterr().out == methods.text + "\n"
+    assert (tmp_path / "m.bib").read_text(encoding="utf-8") == methods.bibtex + "\n"
     assert main(["methods", str(path), "--checklist"]) == 0
-    assert capsys.readouterr().out.count("\n") == len(found.checklist)
+    assert capsys.readouterr().out.count("\n") == len(methods.checklist)
     with pytest.raises(lh.ArgumentError) as caught:
         lh.methods_text(path, results[0])
     assert caught.value.argument == "validation"
@@ -239,16 +240,16 @@ def test_a_document_has_the_same_parts(
     import docx  # optional
 
     path = lh.report(coded, tmp_path / "r.docx", *results, title="A \0 title & <b>")
-    found = docx.Document(str(path))
-    titles = [p.text for p in found.paragraphs if p.style.name == "Heading 1"]
+    document = docx.Document(str(path))
+    titles = [p.text for p in document.paragraphs if p.style.name == "Heading 1"]
     assert titles[:3] == ["Methods", "Labels", "Validation"]
     assert {"Estimates", "Checklist", "Codebook", "References"} <= set(titles)
-    assert found.paragraphs[0].text == "A \ufffd title & <b>"
-    assert len(found.inline_shapes) == 7
+    assert document.paragraphs[0].text == "A \ufffd title & <b>"
+    assert len(document.inline_shapes) == 7
     assert "w:tblHeader" in document_xml(path)
     text = lh.methods_text(coded, *results).text.split("\n\n")[1]
-    assert text in [p.text for p in found.paragraphs]
-    cells = [c.text for t in found.tables for row in t.rows for c in row.cells]
+    assert text in [p.text for p in document.paragraphs]
+    cells = [c.text for t in document.tables for row in t.rows for c in row.cells]
     assert "Krippendorff's alpha" in cells
 
 
@@ -294,12 +295,12 @@ def test_an_evaluation_is_part_of_methods_and_report(
     evaluated: tuple[lh.Coded, lh.types.Evaluation], tmp_path: Path
 ) -> None:
     coded, evaluation = evaluated
-    found = lh.methods_text(coded, evaluation=evaluation)
-    assert "chosen among 2 candidates by their accuracy" in found.text
-    assert f"measured on {evaluation.n} other texts" in found.text
+    methods = lh.methods_text(coded, evaluation=evaluation)
+    assert "chosen among 2 candidates by their accuracy" in methods.text
+    assert f"measured on {evaluation.n} other texts" in methods.text
     path = lh.report(coded, tmp_path / "r.html", evaluation=evaluation)
     assert '<section id="choice">' in path.read_text(encoding="utf-8")
-    assert lh.methods_text(path).text == found.text
+    assert lh.methods_text(path).text == methods.text
     settings = {**coded.run["settings"], "calibrate": "batch"}
     other = dataclasses.replace(coded, run={**coded.run, "settings": settings})
     with pytest.raises(lh.ArgumentError) as caught:
@@ -310,12 +311,12 @@ def test_an_evaluation_is_part_of_methods_and_report(
 def _told(coded: lh.Coded, **options: Any) -> str:
     """Return the paragraph on people's codes of a validation with these options."""
     codes = options.pop("gold", None) or [LABELS[i % 2] for i in range(N)]
-    found = lh.validate(coded, codes, **options)
-    return lh.methods_text(coded, found).text.split("\n\n")[1]
+    validation = lh.validate(coded, codes, **options)
+    return lh.methods_text(coded, validation).text.split("\n\n")[1]
 
 
 @pytest.mark.parametrize(
-    ("prob", "weights", "told", "shown"),
+    ("prob", "weights", "sentence", "printed"),
     [
         (None, None, "", ""),
         (None, "w", "its survey weight", "survey weight"),
@@ -336,17 +337,17 @@ def _told(coded: lh.Coded, **options: Any) -> str:
     ],
 )
 def test_weights_are_named_by_what_they_are(
-    coded: lh.Coded, prob: str | None, weights: str | None, told: str, shown: str
+    coded: lh.Coded, prob: str | None, weights: str | None, sentence: str, printed: str
 ) -> None:
-    own = None if weights is None else [1 + i % 3 for i in range(N)]
+    values = None if weights is None else [1 + i % 3 for i in range(N)]
     gold: Any = [LABELS[i % 2] for i in range(N)]
     if prob is not None:
         gold = gold_of(coded, prob=prob)
-    found = lh.validate(coded, gold, weights=own)
-    text = lh.methods_text(coded, found).text
-    assert [*re.findall(r"each text weighted by ([\w ]+)", text), ""][0] == told
-    line = str(found).splitlines()[1]
-    assert [*re.findall(r"; weighted by ([\w ]+)", line), ""][0] == shown
+    validation = lh.validate(coded, gold, weights=values)
+    text = lh.methods_text(coded, validation).text
+    assert [*re.findall(r"each text weighted by ([\w ]+)", text), ""][0] == sentence
+    line = str(validation).splitlines()[1]
+    assert [*re.findall(r"; weighted by ([\w ]+)", line), ""][0] == printed
 
 
 def test_missing_texts_and_codes_are_counted(tiny_path: Callable[[str], Path]) -> None:
@@ -366,7 +367,7 @@ def test_missing_texts_and_codes_are_counted(tiny_path: Callable[[str], Path]) -
 
 
 @pytest.mark.parametrize(
-    ("n", "n_open", "told"),
+    ("n", "n_open", "sentence"),
     [
         (N, 0, "These were all texts."),
         (N, 5, "All 60 texts were to be coded. 5 texts of the sample have no code;"),
@@ -375,19 +376,19 @@ def test_missing_texts_and_codes_are_counted(tiny_path: Callable[[str], Path]) -
     ],
 )
 def test_texts_without_a_code_are_told(
-    coded: lh.Coded, n: int, n_open: int, told: str
+    coded: lh.Coded, n: int, n_open: int, sentence: str
 ) -> None:
     drawn = lh.gold_sample(coded, n, seed=7)
     codes = [None if i < n_open else LABELS[i % 2] for i in range(n)]
     text = _told(coded, gold=drawn.with_codes(codes))
-    assert told in text
+    assert sentence in text
     assert ("no code" in text) == (n_open > 0)
     assert ("all texts" in text) == (n == N and n_open == 0)
 
 
 @pytest.mark.parametrize("target", ["texts", "population"])
 @pytest.mark.parametrize(
-    ("outcome", "by", "told"),
+    ("outcome", "by", "sentence"),
     [
         (None, None, "We estimated shares from"),
         ("yes", "group", "We estimated shares and differences between groups from"),
@@ -395,14 +396,14 @@ def test_texts_without_a_code_are_told(
     ],
 )
 def test_estimates_are_named_by_what_they_are(
-    coded: lh.Coded, outcome: Any, by: str | None, told: str, target: Any
+    coded: lh.Coded, outcome: Any, by: str | None, sentence: str, target: Any
 ) -> None:
     frame = {**coded.frame, "group": ["a", "b"] * (N // 2)}
-    own = dataclasses.replace(coded, frame=frame)
-    gold = gold_of(own)
+    grouped = dataclasses.replace(coded, frame=frame)
+    gold = gold_of(grouped)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # of few codes
-        found = lh.estimate(own, gold, outcome=outcome, by=by, target=target)
-    text = lh.methods_text(own, estimates=found).text
-    assert told in text
+        estimates = lh.estimate(grouped, gold, outcome=outcome, by=by, target=target)
+    text = lh.methods_text(grouped, estimates=estimates).text
+    assert sentence in text
     assert ("describe these texts only" in text) == (target == "texts")

@@ -104,10 +104,10 @@ def test_hostile_texts_are_text_and_nothing_runs(
     which: str, request: pytest.FixtureRequest
 ) -> None:
     page: str = request.getfixturevalue(which)
-    found = Page(page)
-    scripts = [attrs for tag, attrs in found.elements if tag == "script"]
+    parsed = Page(page)
+    scripts = [attrs for tag, attrs in parsed.elements if tag == "script"]
     assert scripts == [{"type": "application/json", "id": "llamaherd-report"}]
-    tags = {tag for tag, _ in found.elements}
+    tags = {tag for tag, _ in parsed.elements}
     assert not tags & {
         "img",
         "iframe",
@@ -119,20 +119,20 @@ def test_hostile_texts_are_text_and_nothing_runs(
         "i",
         "b",
     }
-    for tag, attrs in found.elements:
+    for tag, attrs in parsed.elements:
         assert not [name for name in attrs if name.startswith("on")], tag
         for name in ("src", "href", "xlink:href"):
             value = attrs.get(name)
             assert value is None or value.startswith("#"), (tag, value)
-    policy = next(a["content"] for t, a in found.elements if a.get("http-equiv"))
+    policy = next(a["content"] for t, a in parsed.elements if a.get("http-equiv"))
     assert policy is not None
     assert policy.startswith("default-src 'none'")
     assert "script" not in policy
-    assert "<i>Title" in found.text
-    assert HOSTILE[1] in found.text
+    assert "<i>Title" in parsed.text
+    assert HOSTILE[1] in parsed.text
     if which == "texts_page":
         for text in (HOSTILE[0], HOSTILE[2], HOSTILE[3], HOSTILE[5]):
-            assert text in found.text
+            assert text in parsed.text
 
 
 def test_nothing_is_fetched_from_anywhere(page: str) -> None:
@@ -177,7 +177,7 @@ def test_shares_have_the_denominator_that_is_named(
     assert coded.probs is not None
     probs = coded.probs.copy()
     probs[failed] = np.nan
-    labels = [None if i in failed else each for i, each in enumerate(coded.labels)]
+    labels = [None if i in failed else label for i, label in enumerate(coded.labels)]
     less = dataclasses.replace(
         coded,
         frame={"text": TEXTS, "label": labels},
@@ -212,11 +212,11 @@ def test_everything_comes_back_from_the_page(
     assert contents["run"] == json.loads(json.dumps(coded.run))
     assert coded.probs is not None
     for row, place in enumerate(data["rows"]):
-        found = None if place is None else contents["probs"][place]
-        if found is None:
+        stored = None if place is None else contents["probs"][place]
+        if stored is None:
             assert np.isnan(coded.probs[row]).all()
         else:
-            assert found == coded.probs[row].tolist()  # equal to the last bit
+            assert stored == coded.probs[row].tolist()  # equal to the last bit
     assert contents["validation"]["accuracy"]["n"] == validation.accuracy.n
     assert "confidence" not in contents["validation"]
 
@@ -256,17 +256,17 @@ def test_fields_that_quote_texts_are_hidden_with_them(
     }
     book = lh.Codebook("What is said?", type="fields", schema=schema)
     with lh.Context(smollm2, deterministic=True) as context:
-        made = lh.annotate({"t": ["x", "y"]}, "t", book, context, max_tokens=60)
-    assert all(made.labels), made.errors
-    shown = read_report(lh.report(made, tmp_path / "a.json"))
-    hidden = read_report(lh.report(made, tmp_path / "b.json", texts=False))
-    assert shown["labels"]["values"] == made.labels
+        labelled = lh.annotate({"t": ["x", "y"]}, "t", book, context, max_tokens=60)
+    assert all(labelled.labels), labelled.errors
+    full = read_report(lh.report(labelled, tmp_path / "a.json"))
+    hidden = read_report(lh.report(labelled, tmp_path / "b.json", texts=False))
+    assert full["labels"]["values"] == labelled.labels
     assert hidden["labels"]["are_hashes"]
-    assert hidden["labels"]["values"][0] not in made.labels
-    assert lh.report(made, tmp_path / "a.html").is_file()
+    assert hidden["labels"]["values"][0] not in labelled.labels
+    assert lh.report(labelled, tmp_path / "a.html").is_file()
     data = {"t": ["x", "y"]}
-    found = lh.reproduce(tmp_path / "b.json", smollm2, data=data, n_seq_max=1)
-    assert str(found) == "2 of 2 labels are the same"
+    repeated = lh.reproduce(tmp_path / "b.json", smollm2, data=data, n_seq_max=1)
+    assert str(repeated) == "2 of 2 labels are the same"
 
 
 def test_a_table_that_was_changed_after_coding_is_refused(
@@ -321,7 +321,7 @@ def test_r_s_rows_of_fields_that_were_sorted_are_refused(
     texts = ["One.", "Two."]
     with lh.Context(smollm2, n_ctx=1024) as context:
         coded = lh.annotate({"t": texts}, "t", book, context)
-    given: dict[str, Any] = {
+    fields: dict[str, Any] = {
         ".class": "coded",
         "text": "t",
         "texts": texts,
@@ -334,11 +334,11 @@ def test_r_s_rows_of_fields_that_were_sorted_are_refused(
     }
     options = {"texts": True, "n_examples": 3}
     path = str(tmp_path / "r.json")
-    sorted_rows = {**given, "texts": texts[::-1]}
+    sorted_rows = {**fields, "texts": texts[::-1]}
     status = _r.report(sorted_rows, path, **options)
     assert "before rows are sorted" in status["message"]
     assert not list(tmp_path.iterdir())
-    assert _r.report(given, path, **options)["value"] == path
+    assert _r.report(fields, path, **options)["value"] == path
 
 
 def test_without_matplotlib_a_note_says_what_is_missing(
@@ -484,16 +484,16 @@ def test_it_tells_how_the_gold_sample_was_drawn(coded: lh.Coded, tmp_path: Path)
     data = dataclasses.replace(coded, frame=frame)
     gold = lh.gold_sample(data, 5, by="half", allocation="equal", seed=7)
     gold = gold.with_codes({"ann": ["Sports"] * 5, "ben": ["Sports"] * 5})
-    found = lh.validate(data, gold)
-    lh.report(data, tmp_path / "report.html", found)
+    checked = lh.validate(data, gold)
+    lh.report(data, tmp_path / "report.html", checked)
     page = Page((tmp_path / "report.html").read_text(encoding="utf-8")).text
-    for told in (
+    for words in (
         "How the gold sample was drawn",
         "at random, a fixed number in each stratum of half",
     ):
-        assert told in page
-    for told in ("5 of 8", "ann, ben", "of a", "of b", "equal", gold.design["sha256"]):
-        assert told in page
+        assert words in page
+    for words in ("5 of 8", "ann, ben", "of a", "of b", "equal", gold.design["sha256"]):
+        assert words in page
     drawn = gold.design["drawn"]
     assert sum(drawn.values()) == 5
     assert f"{drawn['a']} of {gold.design['strata']['a']}" in page

@@ -102,21 +102,21 @@ def test_a_crafted_report_is_refused_or_used(
 
 
 def test_everything_is_the_same(written: Path, model: lh.Model) -> None:
-    found = lh.reproduce(written, model.path, n_seq_max=3)
-    assert str(found) == "5 of 5 labels and probabilities are the same"
-    assert found
-    assert found.is_deterministic
-    assert found.n == found.n_same == found.n_same_labels == 5  # one row has no text
-    assert found.largest_difference == 0
-    assert found.changed == ()
-    assert found.versions == {}
+    rerun = lh.reproduce(written, model.path, n_seq_max=3)
+    assert str(rerun) == "5 of 5 labels and probabilities are the same"
+    assert rerun
+    assert rerun.is_deterministic
+    assert rerun.n == rerun.n_same == rerun.n_same_labels == 5  # one row has no text
+    assert rerun.largest_difference == 0
+    assert rerun.changed == ()
+    assert rerun.versions == {}
 
 
 def test_quotes_are_the_same(model: lh.Model, tmp_path: Path) -> None:
     with lh.Context(model, deterministic=True) as context:
         coded = lh.annotate({"said": TEXTS}, "said", TOPICS, context, evidence=True)
-    found = lh.reproduce(lh.report(coded, tmp_path / "r.html"), model)
-    assert found.n == found.n_same == 5
+    rerun = lh.reproduce(lh.report(coded, tmp_path / "r.html"), model)
+    assert rerun.n == rerun.n_same == 5
 
 
 def test_layers_on_a_gpu_are_there_again(
@@ -129,20 +129,20 @@ def test_layers_on_a_gpu_are_there_again(
     before = json.loads(written.read_text(encoding="utf-8"))
     assert before["run"]["model"]["n_gpu_layers"] == 0
     monkeypatch.setattr(reproduce_context.shim, "supports_gpu", lambda: False)
-    found = lh.reproduce(other, model.path)
-    assert found.is_same
-    assert "n_gpu_layers: 99 then, 0 (no GPU can be used here) now" in str(found)
-    asked: list[int] = []
+    rerun = lh.reproduce(other, model.path)
+    assert rerun.is_same
+    assert "n_gpu_layers: 99 then, 0 (no GPU can be used here) now" in str(rerun)
+    requests: list[int] = []
 
     class Loaded(lh.Model):
         def __init__(self, path: Any, *, n_gpu_layers: int, **more: Any) -> None:
-            asked.append(n_gpu_layers)
+            requests.append(n_gpu_layers)
             super().__init__(path, **more)
 
     monkeypatch.setattr(reproduce_context, "Model", Loaded)
     monkeypatch.setattr(reproduce_context.shim, "supports_gpu", lambda: True)
     assert lh.reproduce(other, model.path).is_same
-    assert asked == [99]
+    assert requests == [99]
 
 
 @pytest.mark.parametrize("n_layers", ["all", 1.5, 10**12])
@@ -262,10 +262,10 @@ def test_rows_without_content_are_kept(
     with lh.Context(model, deterministic=True) as context:
         coded = lh.annotate(data, "text", TOPICS, context)
     path = lh.report(coded, tmp_path / "r.json", texts=texts)
-    for given in (data, None) if texts else (data,):
-        found = lh.reproduce(path, model, data=given)
-        assert found.n == found.n_same == 2
-        assert found.coded.errors == coded.errors
+    for frame in (data, None) if texts else (data,):
+        rerun = lh.reproduce(path, model, data=frame)
+        assert rerun.n == rerun.n_same == 2
+        assert rerun.coded.errors == coded.errors
 
 
 def test_what_differs_is_told(written: Path, model: lh.Model, tmp_path: Path) -> None:
@@ -275,17 +275,17 @@ def test_what_differs_is_told(written: Path, model: lh.Model, tmp_path: Path) ->
         contents["probs"][1][0] = float(np.nextafter(contents["probs"][1][0], 1))
         contents["run"]["versions"]["numpy"] = "0.1"
 
-    found = lh.reproduce(changed(written, tmp_path, numbers), model)
-    assert not found
-    assert (found.n, found.n_same, found.n_same_labels) == (5, 2, 3)
-    assert [each.row for each in found.changed] == [0, 3]  # both rows have the same text
-    assert 0 < found.largest_difference < 1e-15
-    assert found.versions["numpy"] == ("0.1", np.__version__)
-    said = str(found)
-    assert said.startswith("2 of 5 labels and probabilities are the same")
-    assert "3 of 5 labels are the same" in said
-    assert "numpy: 0.1 then" in said
-    assert "row 1: " in said
+    rerun = lh.reproduce(changed(written, tmp_path, numbers), model)
+    assert not rerun
+    assert (rerun.n, rerun.n_same, rerun.n_same_labels) == (5, 2, 3)
+    assert [diff.row for diff in rerun.changed] == [0, 3]  # both rows have the same text
+    assert 0 < rerun.largest_difference < 1e-15
+    assert rerun.versions["numpy"] == ("0.1", np.__version__)
+    page = str(rerun)
+    assert page.startswith("2 of 5 labels and probabilities are the same")
+    assert "3 of 5 labels are the same" in page
+    assert "numpy: 0.1 then" in page
+    assert "row 1: " in page
 
 
 @pytest.mark.parametrize("name", ["n", "n_labelled", "share", "prob", "bands", "label"])
@@ -293,7 +293,7 @@ def test_a_summary_that_does_not_fit_the_labels_is_told(
     written: Path, model: lh.Model, tmp_path: Path, name: str
 ) -> None:
     def other(contents: Any) -> None:
-        each = contents["summary"][0]
+        summary = contents["summary"][0]
         values = {
             "n": 3,
             "n_labelled": 9,
@@ -302,14 +302,14 @@ def test_a_summary_that_does_not_fit_the_labels_is_told(
             "bands": [1, 1, 1, 1],
             "label": "a",
         }
-        assert each[name] != values[name]
-        each[name] = values[name]
+        assert summary[name] != values[name]
+        summary[name] = values[name]
 
-    found = lh.reproduce(changed(written, tmp_path, other), model)
-    assert found.n_same == found.n == 5
-    assert not found
-    assert not found.is_summary_same
-    assert str(found).splitlines() == [
+    rerun = lh.reproduce(changed(written, tmp_path, other), model)
+    assert rerun.n_same == rerun.n == 5
+    assert not rerun
+    assert not rerun.is_summary_same
+    assert str(rerun).splitlines() == [
         "5 of 5 labels and probabilities are the same",
         "The report's counts and shares of labels are not those of its labels.",
     ]
@@ -330,9 +330,9 @@ def test_without_deterministic_equality_is_not_promised(
 ) -> None:
     with lh.Context(model) as context:
         coded = lh.annotate({"text": TEXTS}, "text", TOPICS, context)
-    found = lh.reproduce(lh.report(coded, tmp_path / "r.json"), model)
-    assert not found.is_deterministic
-    assert "equal results are likely, not certain" in str(found)
+    rerun = lh.reproduce(lh.report(coded, tmp_path / "r.json"), model)
+    assert not rerun.is_deterministic
+    assert "equal results are likely, not certain" in str(rerun)
 
 
 @pytest.mark.parametrize("calibrate", ["batch", "contextual"])
@@ -369,8 +369,8 @@ def test_generated_labels_are_the_same(
             {"text": TEXTS}, "text", TOPICS, context, method="generate", **options
         )
     path = lh.report(coded, tmp_path / "r.json")
-    found = lh.reproduce(path, model, n_seq_max=2)
-    assert str(found) == "5 of 5 labels are the same"
+    rerun = lh.reproduce(path, model, n_seq_max=2)
+    assert str(rerun) == "5 of 5 labels are the same"
 
 
 def test_rows_that_were_not_computed_are_not_compared(
@@ -381,8 +381,8 @@ def test_rows_that_were_not_computed_are_not_compared(
         contents["probs"][2] = None
         contents["errors"]["2"] = CANCELLED
 
-    found = lh.reproduce(changed(written, tmp_path, cancel), model)
-    assert (found.n, found.n_same) == (4, 4)
+    rerun = lh.reproduce(changed(written, tmp_path, cancel), model)
+    assert (rerun.n, rerun.n_same) == (4, 4)
 
 
 def test_options_that_no_report_can_set_are_refused(
@@ -410,8 +410,8 @@ def test_a_report_of_recalibrated_labels_is_reproduced(
     gold = gold.with_codes([CODES[row] for row in gold.rows])
     better = lh.recalibrate(coded, gold)
     validation = lh.validate(better, gold)
-    found = lh.estimate(better, gold)
-    path = lh.report(better, tmp_path / "report.html", validation, found)
+    estimates = lh.estimate(better, gold)
+    path = lh.report(better, tmp_path / "report.html", validation, estimates)
     contents = read_report(path)
     assert contents["labels"]["values"] == coded.labels
     assert contents["run"]["recalibration"]["n_codes"] == 40
@@ -440,8 +440,8 @@ def test_all_steps_are_repeated(tiny_path: Callable[[str], Path], tmp_path: Path
             {"text": texts}, "text", TOPICS, context, until=100, embeddings=encoder
         )
     path = lh.report(coded, tmp_path / "report.json")
-    found = lh.reproduce(path, small)  # the other models are in the same folder
-    assert str(found).startswith("80 of 80 labels and probabilities are the same")
+    rerun = lh.reproduce(path, small)  # the other models are in the same folder
+    assert str(rerun).startswith("80 of 80 labels and probabilities are the same")
     whole = lh.report(enough, tmp_path / "whole.json")
     assert lh.reproduce(whole, small).n_same == 80
 

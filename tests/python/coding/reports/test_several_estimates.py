@@ -63,7 +63,7 @@ def test_a_table_of_very_many_groups_is_bounded(
     left_out = "The first 100 of 1,000 rows; 900 are left out."
     if kind == "docx":
         document = pytest.importorskip("docx").Document(str(path))
-        assert any(left_out in each.text for each in document.paragraphs)
+        assert any(left_out in paragraph.text for paragraph in document.paragraphs)
         assert max(len(table.rows) for table in document.tables) == 101
         return
     page = path.read_text("utf-8")
@@ -99,8 +99,8 @@ def test_each_has_a_section_with_a_title(
     assert page.count("<h2>Estimates</h2>") == 1
     for fit in fits.values():
         for note in set(fit.notes):
-            is_shared = all(note in each.notes for each in fits.values())
-            n = 1 if is_shared else sum(note in each.notes for each in fits.values())
+            is_shared = all(note in other.notes for other in fits.values())
+            n = 1 if is_shared else sum(note in other.notes for other in fits.values())
             assert page.count(f">{markupsafe.escape(as_sentence(note))}<") == n
     named = lh.report(coded, path, estimates={"A <b>": fits["shares"]}).read_text("utf-8")
     assert headings(named) == ["A &lt;b&gt;"]
@@ -113,10 +113,10 @@ def test_the_paragraph_names_all_and_says_each_method_once(
     coded: lh.Coded, fits: dict[str, lh.types.Estimates], tmp_path: Path
 ) -> None:
     path = lh.report(coded, tmp_path / "r.json", estimates=fits)
-    found = lh.methods_text(path)
-    assert found.text == lh.methods_text(coded, estimates=list(fits.values())).text
-    told = found.text.split("\n\n")[-1].split("We estimated ")[1:]
-    assert [each.split(", of which")[0] for each in told] == [
+    methods = lh.methods_text(path)
+    assert methods.text == lh.methods_text(coded, estimates=list(fits.values())).text
+    sentences = methods.text.split("\n\n")[-1].split("We estimated ")[1:]
+    assert [sentence.split(", of which")[0] for sentence in sentences] == [
         "shares and differences between groups from 60 texts",
         "the regression age ~ label (least squares) from 60 texts",
         "shares from 60 texts",  # by another method
@@ -125,17 +125,17 @@ def test_the_paragraph_names_all_and_says_each_method_once(
         "supervised learning (Egami et al. 2023; Egami et al. 2024) and, for shares and "
         "means, prediction-powered inference (PPI++) (Angelopoulos et al. 2023)"
     )
-    assert correction in told[1]
-    assert "from people's codes alone, with 80% confidence intervals." in told[2]
+    assert correction in sentences[1]
+    assert "from people's codes alone, with 80% confidence intervals." in sentences[2]
     models = [replace(fits["regression"], model=model) for model in ("ols", "logit")]
     both = lh.methods_text(coded, estimates=models).text
     assert "(least squares) and the regression age ~ label (logistic)" in both
-    assert found.text.count("corrected") == 1
-    assert found.text.count("The intervals treat these texts as a sample") == 1
+    assert methods.text.count("corrected") == 1
+    assert methods.text.count("The intervals treat these texts as a sample") == 1
     two = lh.methods_text(coded, estimates=[fits["shares"], fits["by party"]]).text
     alone = lh.methods_text(coded, estimates=fits["by party"]).text
     assert two == alone  # the differences come with shares
-    assert [each.state for each in found.checklist if "corrected" in each.question] == [
+    assert [item.state for item in methods.checklist if "corrected" in item.question] == [
         "open"  # one of the estimates is by codes alone
     ]
 

@@ -37,29 +37,29 @@ def gold(monkeypatch: pytest.MonkeyPatch) -> lh.GoldSample:
 
 
 @pytest.fixture
-def found(gold: lh.GoldSample, context: lh.Context) -> lh.types.CodebookComparison:
+def ranking(gold: lh.GoldSample, context: lh.Context) -> lh.types.CodebookComparison:
     tried = {"one": BOOK, "other": lh.candidate(OTHER, calibrate="batch")}
     return lh.compare_codebooks(DATA, tried, gold, context)
 
 
 def test_all_code_the_texts_of_select(
-    found: lh.types.CodebookComparison, gold: lh.GoldSample, context: lh.Context
+    ranking: lh.types.CodebookComparison, gold: lh.GoldSample, context: lh.Context
 ) -> None:
     part = lh.gold_part(gold, "select")
-    assert sorted(found.ids) == sorted(part.ids)
-    texts = {"text": [DATA["text"][int(each) - 1] for each in found.ids]}
-    assert list(found.candidates[0].labels) == (
+    assert sorted(ranking.ids) == sorted(part.ids)
+    texts = {"text": [DATA["text"][int(key) - 1] for key in ranking.ids]}
+    assert list(ranking.candidates[0].labels) == (
         lh.annotate(texts, "text", BOOK, context).labels
     )
-    assert found.candidates[1].settings["calibrate"] == "batch"
-    own = dict(zip(found.ids, found.candidates[0].labels, strict=True))
-    hits = [own[each] == CODES[int(each) - 1] for each in found.ids]
-    assert found.candidates[0].value.value == pytest.approx(sum(hits) / len(hits))
-    assert len(found.to_dicts()) == 2
-    assert found.pairs()[0]["first"] == "one"
-    again = lh.types.CodebookComparison.from_json(found.to_json())
-    assert again.to_json() == found.to_json()
-    page = str(found)
+    assert ranking.candidates[1].settings["calibrate"] == "batch"
+    labels = dict(zip(ranking.ids, ranking.candidates[0].labels, strict=True))
+    hits = [labels[key] == CODES[int(key) - 1] for key in ranking.ids]
+    assert ranking.candidates[0].value.value == pytest.approx(sum(hits) / len(hits))
+    assert len(ranking.to_dicts()) == 2
+    assert ranking.pairs()[0]["first"] == "one"
+    again = lh.types.CodebookComparison.from_json(ranking.to_json())
+    assert again.to_json() == ranking.to_json()
+    page = str(ranking)
     assert page.startswith("<CodebookComparison: 2 candidates, 20 texts of select>")
     assert "evaluate_codebook()" in page
 
@@ -67,12 +67,12 @@ def test_all_code_the_texts_of_select(
 def test_the_same_candidates_cannot_be_told_apart(
     gold: lh.GoldSample, context: lh.Context
 ) -> None:
-    found = lh.compare_codebooks(None, [BOOK, BOOK], gold, context)
-    assert found.names == ("1", "2")
-    assert found.verdict(1 - found.best) == "cannot be told apart"
-    assert "cannot be told apart by 20 texts" in found.conclusion
-    assert "'1' and '2' are the same: codebook, settings and model" in found.notes
-    assert lh.best_codebook(found).tied == (found.names[1 - found.best],)
+    ranking = lh.compare_codebooks(None, [BOOK, BOOK], gold, context)
+    assert ranking.names == ("1", "2")
+    assert ranking.verdict(1 - ranking.best) == "cannot be told apart"
+    assert "cannot be told apart by 20 texts" in ranking.conclusion
+    assert "'1' and '2' are the same: codebook, settings and model" in ranking.notes
+    assert lh.best_codebook(ranking).tied == (ranking.names[1 - ranking.best],)
 
 
 def test_only_what_is_new_runs(
@@ -91,26 +91,26 @@ def test_only_what_is_new_runs(
 
 
 def test_plot_is_agreement_and_seconds_side_by_side(
-    found: lh.types.CodebookComparison,
+    ranking: lh.types.CodebookComparison,
 ) -> None:
-    plot = plot_of(found)
+    plot = plot_of(ranking)
     assert plot.y.names == ["one", "other"]
     assert plot.panels[1] == "seconds per text"
     points = the(plot, Points)
-    n = len(found.candidates)
+    n = len(ranking.candidates)
     assert points.panel == [0] * n + [1] * n
-    assert points.x[:n] == [each.value.value for each in found.candidates]
-    assert points.high[:n] == [each.value.high for each in found.candidates]
-    assert points.x[n:] == [each.seconds for each in found.candidates]
+    assert points.x[:n] == [row.value.value for row in ranking.candidates]
+    assert points.high[:n] == [row.value.high for row in ranking.candidates]
+    assert points.x[n:] == [row.seconds for row in ranking.candidates]
     unknown = replace(
-        found,
-        candidates=tuple(replace(c, seconds=float("nan")) for c in found.candidates),
+        ranking,
+        candidates=tuple(replace(c, seconds=float("nan")) for c in ranking.candidates),
     )
     assert plot_of(unknown).panels == ()
     import matplotlib as mpl  # takes 0.3 s
 
     mpl.use("agg")
-    drawn = lh.plot(found).child_axes
+    drawn = lh.plot(ranking).child_axes
     assert drawn[1].get_title(loc="left") == "seconds per text"
     assert drawn[1].get_xlim()[0] <= 0
 
@@ -139,8 +139,8 @@ def test_what_is_wrong(gold: lh.GoldSample, context: lh.Context) -> None:
     moved = {"text": DATA["text"][::-1]}
     refused("invalid_value", "drawn from other data", compare(BOOK, moved))
     closed = part_of(gold, "evaluate").texts[0]
-    shown = lh.Codebook("q", ["a", "b"], examples=[(f" {closed} ", "a")])
-    refused("closed_examples", "texts of evaluate", compare({"n": shown}))
+    leaking = lh.Codebook("q", ["a", "b"], examples=[(f" {closed} ", "a")])
+    refused("closed_examples", "texts of evaluate", compare({"n": leaking}))
     explored = lh.gold_part(gold, "explore").texts[0]
     fine = lh.Codebook("q", ["a", "b"], examples=[(explored, "a")])
     assert compare({"n": fine})().n == 20
@@ -154,8 +154,8 @@ def test_what_is_wrong(gold: lh.GoldSample, context: lh.Context) -> None:
         lh.compare_codebooks(None, BOOK, uncoded, context)
 
 
-def test_choice_is_frozen(found: lh.types.CodebookComparison) -> None:
-    choice = lh.best_codebook(found, name="other")
+def test_choice_is_frozen(ranking: lh.types.CodebookComparison) -> None:
+    choice = lh.best_codebook(ranking, name="other")
     assert choice.codebook == OTHER
     assert choice.settings["calibrate"] == "batch"
     assert lh.types.CodebookChoice.from_json(choice.to_json()) == choice
@@ -167,24 +167,24 @@ def test_choice_is_frozen(found: lh.types.CodebookComparison) -> None:
         text = json.dumps({**json.loads(choice.to_json()), **damage})
         refused("invalid_value", "is not a stored choice", read, text)
     best = lh.best_codebook
-    refused("unknown_choice", "must be one of 'one', 'other'", best, found, name="x")
+    refused("unknown_choice", "must be one of 'one', 'other'", best, ranking, name="x")
     refused("wrong_type", "compare_codebooks", best, 3)
-    fastest = lh.best_codebook(found, prefer="speed").name
+    fastest = lh.best_codebook(ranking, prefer="speed").name
     seconds = {
-        c.name: c.seconds for i, c in enumerate(found.candidates) if found.is_tied(i)
+        c.name: c.seconds for i, c in enumerate(ranking.candidates) if ranking.is_tied(i)
     }
     assert seconds[fastest] == min(seconds.values())
 
 
 def test_evaluated_once(
-    found: lh.types.CodebookComparison,
+    ranking: lh.types.CodebookComparison,
     gold: lh.GoldSample,
     context: lh.Context,
     tmp_path: Path,
 ) -> None:
     path = tmp_path / "gold.csv"
     gold.write(path)
-    choice = lh.best_codebook(found, name="one")
+    choice = lh.best_codebook(ranking, name="one")
     first = lh.evaluate_codebook(choice, path, context)
     assert first.is_first
     assert first.notes == ()
@@ -200,25 +200,27 @@ def test_evaluated_once(
         again = lh.evaluate_codebook(choice, path, context)
     assert again.value == first.value
     with pytest.warns(UserWarning, match="EVALUATE WAS OPENED BEFORE for another choice"):
-        other = lh.evaluate_codebook(lh.best_codebook(found, name="other"), path, context)
+        other = lh.evaluate_codebook(
+            lh.best_codebook(ranking, name="other"), path, context
+        )
     assert len(other.opened) == len(lh.read_gold(path).design["split"]["opened"]) == 3
     assert not other.is_first
     assert "! EVALUATE WAS OPENED BEFORE" in str(other)
 
 
 def test_openings_of_this_process_count(
-    found: lh.types.CodebookComparison, gold: lh.GoldSample, context: lh.Context
+    ranking: lh.types.CodebookComparison, gold: lh.GoldSample, context: lh.Context
 ) -> None:
-    choice = lh.best_codebook(found)
+    choice = lh.best_codebook(ranking)
     assert lh.evaluate_codebook(choice, gold, context).is_first
     with pytest.warns(UserWarning, match="opened before"):
         assert not lh.evaluate_codebook(choice, gold, context).is_first
 
 
 def test_changed_codes_are_said(
-    found: lh.types.CodebookComparison, gold: lh.GoldSample, context: lh.Context
+    ranking: lh.types.CodebookComparison, gold: lh.GoldSample, context: lh.Context
 ) -> None:
-    choice = lh.best_codebook(found)
+    choice = lh.best_codebook(ranking)
     lh.evaluate_codebook(choice, gold, context)
     other = gold.with_codes(["b" if code == "a" else "a" for code in gold.gold])
     with pytest.warns(UserWarning, match="3 warnings") as caught:
@@ -228,9 +230,9 @@ def test_changed_codes_are_said(
 
 
 def test_given_labels_are_evaluated(
-    found: lh.types.CodebookComparison, gold: lh.GoldSample, context: lh.Context
+    ranking: lh.types.CodebookComparison, gold: lh.GoldSample, context: lh.Context
 ) -> None:
-    choice = lh.best_codebook(found, name="one")
+    choice = lh.best_codebook(ranking, name="one")
     coded = lh.annotate(DATA, "text", BOOK, context)
     by_labels = lh.evaluate_codebook(choice, gold, coded=coded)
     with warnings.catch_warnings():
@@ -251,10 +253,10 @@ def test_given_labels_are_evaluated(
 
 
 def test_other_models_and_splits_are_refused(
-    found: lh.types.CodebookComparison, gold: lh.GoldSample, context: lh.Context,
+    ranking: lh.types.CodebookComparison, gold: lh.GoldSample, context: lh.Context,
     tiny_path: Callable[[str], Path],
 ) -> None:  # fmt: skip
-    choice = lh.best_codebook(found)
+    choice = lh.best_codebook(ranking)
     with lh.Model(tiny_path("qwen2")) as model, lh.Context(model) as other:
         refused("other_model", "chosen model", lh.evaluate_codebook, choice, gold, other)
     design = {k: v for k, v in gold.design.items() if k != "split"}
@@ -267,14 +269,14 @@ def test_examples_come_from_explore(gold: lh.GoldSample, context: lh.Context) ->
     explored = lh.gold_part(gold, "explore")
     book = lh.choose_examples(gold, 6, BOOK)
     assert len(book.examples) == 6
-    assert {each.text for each in book.examples} <= set(explored.texts)
-    assert sorted(each.label for each in book.examples) == ["a"] * 3 + ["b"] * 3
+    assert {example.text for example in book.examples} <= set(explored.texts)
+    assert sorted(example.label for example in book.examples) == ["a"] * 3 + ["b"] * 3
     assert book == lh.choose_examples(gold, 6, BOOK)
-    for each in book.examples:
-        assert each.label == CODES[DATA["text"].index(each.text)]
+    for example in book.examples:
+        assert example.label == CODES[DATA["text"].index(example.text)]
     more = lh.choose_examples(gold, 2, book)
     assert more.examples[:6] == book.examples
-    assert len({each.text for each in more.examples}) == 8
+    assert len({example.text for example in more.examples}) == 8
     coded = lh.annotate(DATA, "text", BOOK, context)
     hard = lh.choose_examples(gold, 4, BOOK, by="hardest", coded=coded)
     wrong = {row["text"] for row in lh.disagreements(coded, gold)}
@@ -282,8 +284,8 @@ def test_examples_come_from_explore(gold: lh.GoldSample, context: lh.Context) ->
     for text in wrong:
         by_label[CODES[DATA["text"].index(text)]] += 1
     for label, n in by_label.items():
-        own = [each.text for each in hard.examples if each.label == label]
-        assert sum(text in wrong for text in own) == min(n, len(own))
+        texts = [example.text for example in hard.examples if example.label == label]
+        assert sum(text in wrong for text in texts) == min(n, len(texts))
     with pytest.warns(UserWarning, match="20 examples instead of 50"):
         lh.choose_examples(gold, 50, BOOK)
 
@@ -302,7 +304,7 @@ def test_diverse_examples_are_far_apart(gold: lh.GoldSample) -> None:
     a = [text for text in explored.texts if CODES[DATA["text"].index(str(text))] == "a"]
     vectors[at[a[0]]] = [-1.0, 0.0]
     book = lh.choose_examples(gold, 4, BOOK, embeddings=vectors)
-    assert [each.text for each in book.examples if each.label == "a"][1] == a[0]
+    assert [example.text for example in book.examples if example.label == "a"][1] == a[0]
 
 
 def test_texts_of_other_parts_are_no_examples(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -314,7 +316,7 @@ def test_texts_of_other_parts_are_no_examples(monkeypatch: pytest.MonkeyPatch) -
     closed = {*part_of(gold, "select").texts, *part_of(gold, "evaluate").texts}
     with pytest.warns(UserWarning, match="instead of 20"):
         book = lh.choose_examples(gold, 20, BOOK)
-    texts = [each.text for each in book.examples]
+    texts = [example.text for example in book.examples]
     assert not closed & set(texts)
     assert len(set(texts)) == len(texts)
 
@@ -322,17 +324,17 @@ def test_texts_of_other_parts_are_no_examples(monkeypatch: pytest.MonkeyPatch) -
 def test_disagreements(gold: lh.GoldSample, context: lh.Context) -> None:
     coded = lh.annotate(DATA, "text", BOOK, context)
     explored = lh.gold_part(gold, "explore")
-    found = lh.disagreements(coded, gold)
+    cases = lh.disagreements(coded, gold)
     label = dict(zip(DATA["text"], coded.labels, strict=True))
     code = dict(zip(DATA["text"], CODES, strict=True))
     expected = {text for text in explored.texts if label[str(text)] != code[str(text)]}
-    assert {row["text"] for row in found} == expected
-    assert found.n_compared == len(explored)
-    probs = found.columns["prob"]
+    assert {row["text"] for row in cases} == expected
+    assert cases.n_compared == len(explored)
+    probs = cases.columns["prob"]
     assert probs == sorted(probs, reverse=True)
-    assert all(row["prob_code"] < row["prob"] for row in found)
-    assert list(found.to_pandas().columns) == list(found.columns)
-    assert str(found).startswith(f"<Disagreements: {len(expected)} of {len(explored)}")
+    assert all(row["prob_code"] < row["prob"] for row in cases)
+    assert list(cases.to_pandas().columns) == list(cases.columns)
+    assert str(cases).startswith(f"<Disagreements: {len(expected)} of {len(explored)}")
     refused("closed", "is locked until", lh.disagreements, coded, gold, "evaluate")
     with pytest.warns(UserWarning, match="read while it was locked"):
         lh.disagreements(coded, gold, ["select", "evaluate"], peek=True)
@@ -346,9 +348,9 @@ def test_coders_have_columns_of_their_own(
 ) -> None:
     coded = lh.annotate(DATA, "text", BOOK, context)
     both = gold.with_codes({"ben": gold.gold, "cy": ["a"] * len(gold)})
-    found = lh.disagreements(coded, both)
-    assert "code_ben" in found.columns
-    assert set(found.columns["code_cy"]) <= {"a"}
+    cases = lh.disagreements(coded, both)
+    assert "code_ben" in cases.columns
+    assert set(cases.columns["code_cy"]) <= {"a"}
 
 
 def test_ties_and_several_labels(
@@ -359,29 +361,29 @@ def test_ties_and_several_labels(
     codes = [["a; b", "a", "none"][row % 3] for row in sample.rows]
     gold = lh.gold_split(sample.with_codes(codes), 0.2, 0.4, 0.4, seed=1)
     book = lh.Codebook("Which?", ["a", "b"], type="multiple")
-    found = lh.compare_codebooks(None, {"one": book}, gold, context, measure="macro_f1")
-    done = lh.evaluate_codebook(lh.best_codebook(found), gold, context)
+    ranking = lh.compare_codebooks(None, {"one": book}, gold, context, measure="macro_f1")
+    done = lh.evaluate_codebook(lh.best_codebook(ranking), gold, context)
     assert 0 <= done.value.value <= 1
     assert done.value.value == pytest.approx(done.validation.accuracy.macro_f1.value)
     shots = lh.choose_examples(gold, 3, book)
-    assert sorted(map(len, (each.label for each in shots.examples))) == [0, 1, 2]
+    assert sorted(map(len, (example.label for example in shots.examples))) == [0, 1, 2]
     one = lh.gold_sample(DATA, 60, text="text", names=["a", "b"], seed=1)
     tied = one.with_codes({"ben": ["a"] * 60, "cy": ["a", "b"] * 30})
     split = lh.gold_split(tied, 0.2, 0.4, 0.4, seed=1)
-    found = lh.compare_codebooks(None, {"one": BOOK}, split, context)
-    assert found.n == 24
+    ranking = lh.compare_codebooks(None, {"one": BOOK}, split, context)
+    assert ranking.n == 24
     assert re.match(
-        r"In the part 'select', \d+ of 24 codes are ties, decided by", found.notes[0]
+        r"In the part 'select', \d+ of 24 codes are ties, decided by", ranking.notes[0]
     )
     ties = {sample.texts[i] for i in range(1, 60, 2)}
     shots = lh.choose_examples(split, 3, BOOK)
-    assert not ties & {each.text for each in shots.examples}
+    assert not ties & {example.text for example in shots.examples}
     one_tie = one.with_codes({"ben": ["a"] * 60, "cy": ["b", *["a"] * 59]})
     for seed in range(1, 9):
         split = lh.gold_split(one_tie, 0.2, 0.4, 0.4, seed=seed)
         if split.parts[0] == "select":
             break
-    found = lh.compare_codebooks(None, {"one": BOOK}, split, context)
-    assert found.notes[0].startswith(
+    ranking = lh.compare_codebooks(None, {"one": BOOK}, split, context)
+    assert ranking.notes[0].startswith(
         "In the part 'select', 1 of 24 codes is a tie, decided by the fi"
     )

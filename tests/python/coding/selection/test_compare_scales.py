@@ -30,41 +30,41 @@ def gold(monkeypatch: pytest.MonkeyPatch) -> lh.GoldSample:
 
 
 def mean_codes(ids: tuple[str, ...]) -> np.ndarray:
-    rows = np.array([int(each) - 1 for each in ids])
+    rows = np.array([int(key) - 1 for key in ids])
     return (rows % 5 + rows % 4) / 2
 
 
 def test_errors_of_expected_values(gold: lh.GoldSample, context: lh.Context) -> None:
     tried = {"one": BOOK, "other": OTHER}
-    found = lh.compare_codebooks(DATA, tried, gold, context)
-    assert found.measure == "mae"  # the default for scales
-    assert found.n == 30  # includes texts on which two coders differ
-    texts = {"text": [DATA["text"][int(each) - 1] for each in found.ids]}
+    ranking = lh.compare_codebooks(DATA, tried, gold, context)
+    assert ranking.measure == "mae"  # the default for scales
+    assert ranking.n == 30  # includes texts on which two coders differ
+    texts = {"text": [DATA["text"][int(key) - 1] for key in ranking.ids]}
     errors = []
-    for book, own in zip((BOOK, OTHER), found.candidates, strict=True):
+    for book, candidate in zip((BOOK, OTHER), ranking.candidates, strict=True):
         coded = lh.annotate(texts, "text", book, context)
         expected = np.array(coded.frame["mean"], dtype=float)
-        errors.append(abs(expected - mean_codes(found.ids)).mean())
-        assert own.value.value == pytest.approx(errors[-1])
-    assert found.best == int(np.argmin(errors))
-    worse = 1 - found.best
-    difference = found.to_best(worse)
+        errors.append(abs(expected - mean_codes(ranking.ids)).mean())
+        assert candidate.value.value == pytest.approx(errors[-1])
+    assert ranking.best == int(np.argmin(errors))
+    worse = 1 - ranking.best
+    difference = ranking.to_best(worse)
     assert difference is not None
-    assert difference.value == pytest.approx(errors[worse] - errors[found.best])
+    assert difference.value == pytest.approx(errors[worse] - errors[ranking.best])
     assert difference.value > 0
     verdict = "worse" if difference.low > 0 else "cannot be told apart"
-    assert found.verdict(worse) == verdict
-    assert "is too low, because it was chosen" in found.conclusion.replace("\n", " ")
-    plot = plot_of(found)
+    assert ranking.verdict(worse) == verdict
+    assert "is too low, because it was chosen" in ranking.conclusion.replace("\n", " ")
+    plot = plot_of(ranking)
     assert "smaller is better" in (plot.panels[0] if plot.panels else plot.x.title)
-    assert lh.types.CodebookComparison.from_json(found.to_json()) == found
+    assert lh.types.CodebookComparison.from_json(ranking.to_json()) == ranking
 
 
 def test_the_choice_is_evaluated(gold: lh.GoldSample, context: lh.Context) -> None:
     tried = {"one": BOOK, "other": OTHER}
-    found = lh.compare_codebooks(None, tried, gold, context, measure="mae")
-    assert found.best == int(np.nanargmin([c.value.value for c in found.candidates]))
-    choice = lh.types.CodebookChoice.from_json(lh.best_codebook(found).to_json())
+    ranking = lh.compare_codebooks(None, tried, gold, context, measure="mae")
+    assert ranking.best == int(np.nanargmin([c.value.value for c in ranking.candidates]))
+    choice = lh.types.CodebookChoice.from_json(lh.best_codebook(ranking).to_json())
     first = lh.evaluate_codebook(choice, gold, context)
     assert first.validation.numbers is not None
     assert first.value == first.validation.numbers.mae
@@ -77,11 +77,11 @@ def test_the_choice_is_evaluated(gold: lh.GoldSample, context: lh.Context) -> No
 
 def test_worse_is_a_larger_error(gold: lh.GoldSample, context: lh.Context) -> None:
     far = lh.Codebook("Always 4.", type="scale", scale=SCALE)
-    found = lh.compare_codebooks(None, {"far": far, "one": BOOK}, gold, context)
-    pair = found.differences[0]
-    assert found.best == (0 if pair.value < 0 else 1)
+    ranking = lh.compare_codebooks(None, {"far": far, "one": BOOK}, gold, context)
+    pair = ranking.differences[0]
+    assert ranking.best == (0 if pair.value < 0 else 1)
     unknown = replace(pair, value=3.0, low=math.nan, high=math.nan)
-    without = replace(found, differences=(unknown,))
+    without = replace(ranking, differences=(unknown,))
     assert without.tied == (0, 1)
     assert without.pairs()[0]["verdict"] == "cannot be told apart"
     assert "cannot be told apart" in str(without)
@@ -96,8 +96,8 @@ def test_measures_must_fit(gold: lh.GoldSample, context: lh.Context) -> None:
     with pytest.raises(lh.BadArgumentError, match="for labels that are numbers"):
         lh.compare_codebooks(None, labels, sample, context, measure="mae")
     numbers = lh.Codebook("How angry?", NAMES, type="ordinal")
-    found = lh.compare_codebooks(None, numbers, gold, context, measure="mae")
-    assert found.candidates[0].value.value > 0
+    ranking = lh.compare_codebooks(None, numbers, gold, context, measure="mae")
+    assert ranking.candidates[0].value.value > 0
     with pytest.raises(lh.BadArgumentError, match=r"measure must be .*'mae', not 'rmse'"):
         lh.compare_codebooks(None, numbers, gold, context, measure="rmse")  # type: ignore[arg-type]
     labelled = lh.compare_codebooks(None, numbers, gold, context)

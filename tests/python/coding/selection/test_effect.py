@@ -43,7 +43,7 @@ def right_with(
         data: dict[str, list[str]], text: str, book: lh.Codebook, *_: Any, **__: Any
     ) -> lh.Coded:
         n = len(data[text])
-        truth = [CODES[DATA["text"].index(each)] for each in data[text]]
+        truth = [CODES[DATA["text"].index(content)] for content in data[text]]
         wrong = {"a": "b", "b": "a"}
         labels = [t if i < share(book) * n else wrong[t] for i, t in enumerate(truth)]
         return labelled(labels, "ab")
@@ -52,7 +52,7 @@ def right_with(
 
 
 @pytest.mark.parametrize(
-    ("shares", "told"),
+    ("shares", "pattern"),
     [
         ((1.0, 0.1), r"from 1.00 to 0.12 \(-0.88 \[.*: labels become worse. Try other"),
         ((0.5, 0.6), r"from 0.50 to 0.62 \(\+0.12 \[.*: this may be chance. Try other"),
@@ -64,7 +64,7 @@ def test_the_change_on_other_texts_is_measured(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
     shares: tuple[float, float],  # of right labels without and with examples
-    told: str,
+    pattern: str,
 ) -> None:
     right_with(monkeypatch, lambda book: shares[bool(book.examples)])
     context: Any = object()
@@ -72,16 +72,16 @@ def test_the_change_on_other_texts_is_measured(
         warnings.simplefilter("always")
         book = lh.choose_examples(gold, 4, BOOK, context=context)
     assert book == lh.choose_examples(gold, 4, BOOK)
-    said = "The 4 examples change the accuracy on 32 other texts of explore "
-    if told:
+    start = "The 4 examples change the accuracy on 32 other texts of explore "
+    if pattern:
         (warning,) = caught
-        assert str(warning.message).startswith(said)
+        assert str(warning.message).startswith(start)
         assert warning.filename == __file__
-        assert re.search(told, str(warning.message))
+        assert re.search(pattern, str(warning.message))
     else:
         assert not caught
         line = capsys.readouterr().err
-        assert line.startswith(f"llamaherd: {said}")
+        assert line.startswith(f"llamaherd: {start}")
         assert line.endswith(": labels become better\n")
 
 
@@ -91,10 +91,10 @@ def test_a_model_is_asked_with_the_settings(
     with pytest.warns(UserWarning, match=r"The 2 examples change the accuracy on"):
         lh.choose_examples(gold, 2, BOOK, context=context, calibrate="batch")
     options: dict[str, Any] = {"by": "diverse", "coded": None, "embeddings": None}
-    found = function_of("choose_examples")(gold, 2, BOOK, **options, context=context)
-    made = plain(found)
-    assert made["effect"].startswith("The 2 examples change the accuracy")
-    assert made["is_gain"] in {True, False}
+    reply = function_of("choose_examples")(gold, 2, BOOK, **options, context=context)
+    fields = plain(reply)
+    assert fields["effect"].startswith("The 2 examples change the accuracy")
+    assert fields["is_gain"] in {True, False}
     with pytest.raises(TypeError, match="calibrate is used only with a context"):
         lh.choose_examples(gold, 2, BOOK, calibrate="batch")
 
@@ -110,14 +110,14 @@ def test_a_comparison_states_the_effect_of_examples(
 ) -> None:
     shots = lh.choose_examples(gold, 3, BOOK)
     tried = {"shots": shots, "plain": BOOK, "other": lh.Codebook("What?", ["a", "b"])}
-    found = lh.compare_codebooks(DATA, tried, gold, context)
-    (told,) = found.effects
-    value = {each.name: each.value.value for each in found.candidates}
-    assert told.startswith(
+    comparison = lh.compare_codebooks(DATA, tried, gold, context)
+    (effect,) = comparison.effects
+    value = {candidate.name: candidate.value.value for candidate in comparison.candidates}
+    assert effect.startswith(
         "The 3 examples that 'shots' has and 'plain' lacks change the "
     )
-    assert f"from {value['plain']:.2f} to {value['shots']:.2f} (" in told
-    assert told[:40] in str(found)
+    assert f"from {value['plain']:.2f} to {value['shots']:.2f} (" in effect
+    assert effect[:40] in str(comparison)
 
 
 def difference(value: float, half: float) -> PairedDifference:
@@ -143,9 +143,9 @@ def test_the_verdict_follows_the_interval(
 ) -> None:
     change = difference(value, half)
     assert change.verdict(measure) == verdict
-    told = effect_of_examples(1, measure, (0.5, 0.5 + value), change)
+    sentence = effect_of_examples(1, measure, (0.5, 0.5 + value), change)
     title = measures.TITLES[measure]
-    assert told.startswith(f"The example changes the {title} from 0.50 to ")
+    assert sentence.startswith(f"The example changes the {title} from 0.50 to ")
 
 
 def test_only_codebooks_that_differ_in_examples_are_compared() -> None:

@@ -24,21 +24,21 @@ def test_strengths_depend_only_on_who_won_against_whom() -> None:
     pairs = np.array([(i, j) for i in range(n) for j in range(i + 1, n)])
     first, second = pairs[RNG.choice(len(pairs), 40, replace=False)].T
     shares = RNG.beta(2, 2, 40)
-    wanted = fit_strengths(Pairs(first, second, n), shares)
+    expected = fit_strengths(Pairs(first, second, n), shares)
     mixed, names = RNG.permutation(40), RNG.permutation(n)
-    same = np.arange(n)
+    unmoved = np.arange(n)
     for (one, other, wins), at, sign in (
-        ((first[mixed], second[mixed], shares[mixed]), same, 1),
-        ((second, first, 1 - shares), same, 1),
-        ((first, second, 1 - shares), same, -1),
+        ((first[mixed], second[mixed], shares[mixed]), unmoved, 1),
+        ((second, first, 1 - shares), unmoved, 1),
+        ((first, second, 1 - shares), unmoved, -1),
         ((names[first], names[second], shares), names, 1),
     ):
-        found = fit_strengths(Pairs(one, other, n), wins)
+        fit = fit_strengths(Pairs(one, other, n), wins)
         np.testing.assert_allclose(
-            sign * found.strengths[at], wanted.strengths, atol=1e-8
+            sign * fit.strengths[at], expected.strengths, atol=1e-8
         )
         np.testing.assert_allclose(
-            found.covariance[np.ix_(at, at)], wanted.covariance, atol=1e-8
+            fit.covariance[np.ix_(at, at)], expected.covariance, atol=1e-8
         )
 
 
@@ -62,10 +62,10 @@ def test_probabilities_are_judged_whatever_the_order_and_unit_of_weights() -> No
         )
 
     rows = np.arange(N)
-    wanted = of(rows, 1.0, [0, 1, 2])
+    expected = of(rows, 1.0, [0, 1, 2])
     for args in (
         (ORDER, 1.0, [0, 1, 2]),
         (rows, 7.0, [2, 0, 1]),
         (np.concatenate([rows, rows[:5]]), 1.0, [0, 1, 2]),
     ):
-        np.testing.assert_allclose(of(*args), wanted, atol=1e-9)
+        np.testing.assert_allclose(of(*args), expected, atol=1e-9)

@@ -68,7 +68,7 @@ def compared(
     *, ends: tuple[float, float] = (0, 10), **options: Any,
 ) -> measures.Paired:  # fmt: skip
     part = codes_of(codes, weights, strata, ends)
-    coded = [labelled(words(own), part.names) for own in labels]
+    coded = [labelled(words(row), part.names) for row in labels]
     return measures.compare(coded, part, measure, **options)
 
 
@@ -85,11 +85,11 @@ def test_values_are_those_of_validate(measure: str) -> None:
     w = rng.uniform(1, 9, 80)
     paired = compared(measure, codes, labels, w)
     w = codes_of(codes, w).weights
-    for own, value in zip(labels, paired.values, strict=True):
-        pair = (own.tolist(), codes.tolist())
+    for row, value in zip(labels, paired.values, strict=True):
+        pair = (row.tolist(), codes.tolist())
         if measure == "mae":
-            assert value == number_agreement([own, codes], unit_weights=w).mae
-            assert value.value == pytest.approx(np.average(abs(own - codes), weights=w))
+            assert value == number_agreement([row, codes], unit_weights=w).mae
+            assert value.value == pytest.approx(np.average(abs(row - codes), weights=w))
         elif measure == "kappa":
             kappa = cohen_kappa(*pair, unit_weights=w)
             assert value.value == pytest.approx(kappa.value)
@@ -132,8 +132,8 @@ def test_intervals_of_differences_hold(measure: str) -> None:
         (pair,) = compared(measure, *drawn(measure, rng, 100_000, errors)).differences
         inside = 0
         for _ in range(100):
-            (found,) = compared(measure, *drawn(measure, rng, n, errors)).differences
-            inside += found.low <= pair.value <= found.high
+            (difference,) = compared(measure, *drawn(measure, rng, n, errors)).differences
+            inside += difference.low <= pair.value <= difference.high
         assert inside >= 89  # 5 below 95%: probability 1.2%
 
 
@@ -141,11 +141,11 @@ def test_intervals_of_differences_hold(measure: str) -> None:
 def test_intervals_hold_for_correlated_raters() -> None:
     rng = np.random.default_rng(4)
     one, other = (math.sqrt(0.25 + spread**2) for spread in (0.6, 0.9))
-    wanted = (one - other) * math.sqrt(2 / math.pi)
+    expected = (one - other) * math.sqrt(2 / math.pi)
     inside = 0
     for _ in range(600):
         (pair,) = compared("mae", *drawn("mae", rng, 120, (0.6, 0.9))).differences
-        inside += pair.low <= wanted <= pair.high
+        inside += pair.low <= expected <= pair.high
     assert 0.92 < inside / 600 < 0.98  # 0.95 is expected, with the standard error 0.009
 
 
@@ -295,11 +295,11 @@ def test_nothing_depends_on_the_order_of_texts_and_labels(
 
     values, pairs = of(codes, labels, weights, strata)
     changes = [
-        (codes[order], [own[order] for own in labels], weights[order], strata[order]),
+        (codes[order], [row[order] for row in labels], weights[order], strata[order]),
         (codes, labels, weights * 9, 1 - strata),
     ]
     if measure != "mae":
-        changes.append((names[codes], [names[own] for own in labels], weights, strata))
+        changes.append((names[codes], [names[row] for row in labels], weights, strata))
     for change in changes:
         other, apart = of(*change)
         np.testing.assert_allclose(other[:, 0], values[:, 0], atol=1e-9)
@@ -315,10 +315,10 @@ def test_errors_of_numbers_have_any_unit() -> None:
     weights = rng.uniform(0.5, 2, 60)
     values, pairs = numbers_of(compared("mae", codes, labels, weights))
     for times in (100.0, 1e-6):
-        numbers = [(own + 3) * times for own in labels]
-        found = compared(
+        numbers = [(row + 3) * times for row in labels]
+        paired = compared(
             "mae", (codes + 3) * times, numbers, weights, ends=(3 * times, 13 * times)
         )
-        other, apart = numbers_of(found)
+        other, apart = numbers_of(paired)
         np.testing.assert_allclose(other / times, values, rtol=1e-6)
         np.testing.assert_allclose(apart[:, :3] / times, pairs[:, :3], rtol=1e-5)

@@ -59,20 +59,20 @@ def compared(labels: list[Any], rows: list[int]) -> lh.types.Robustness:
 
 def test_labels_are_compared() -> None:
     labels = [["a", "a", "b", None], ["a", "b", "b", "c"], ["c", "b", None, "c"]]
-    found = compared(labels, [0, 1, 2, 3])
-    np.testing.assert_allclose(found.flips, [0, 1 / 3, 1])
+    trial = compared(labels, [0, 1, 2, 3])
+    np.testing.assert_allclose(trial.flips, [0, 1 / 3, 1])
     np.testing.assert_allclose(
-        found.pairwise, [[0, 1 / 3, 1], [1 / 3, 0, 1 / 3], [1, 1 / 3, 0]]
+        trial.pairwise, [[0, 1 / 3, 1], [1 / 3, 0, 1 / 3], [1, 1 / 3, 0]]
     )
-    assert found.agreement == pytest.approx(1 - (1 / 3 + 1 + 1 / 3) / 3)
+    assert trial.agreement == pytest.approx(1 - (1 / 3 + 1 + 1 / 3) / 3)
     np.testing.assert_allclose(
-        found.shares, [[2 / 3, 1 / 3, 0], [0.25, 0.5, 0.25], [0, 1 / 3, 2 / 3]]
+        trial.shares, [[2 / 3, 1 / 3, 0], [0.25, 0.5, 0.25], [0, 1 / 3, 2 / 3]]
     )
-    np.testing.assert_allclose(found.ranges[0], [0, 2 / 3])
-    np.testing.assert_allclose(found.unstable, [1 / 3, 1 / 3, 0, 0])
-    assert str(found).startswith("<Robustness: 4 texts, 3 variants>")
+    np.testing.assert_allclose(trial.ranges[0], [0, 2 / 3])
+    np.testing.assert_allclose(trial.unstable, [1 / 3, 1 / 3, 0, 0])
+    assert str(trial).startswith("<Robustness: 4 texts, 3 variants>")
     alpha = lh.krippendorff_alpha(labels, levels=BOOK.names).value
-    assert found.alpha == pytest.approx(alpha)
+    assert trial.alpha == pytest.approx(alpha)
     nothing = compared([[], [], []], [])
     assert nothing.alpha is None
     assert np.isnan(nothing.agreement)
@@ -116,31 +116,31 @@ def test_a_missing_context_is_named() -> None:
 
 
 def test_each_variant_is_what_annotate_says(context: lh.Context) -> None:
-    told: list[lh.types.Progress] = []
-    found = lh.robustness(
+    updates: list[lh.types.Progress] = []
+    trial = lh.robustness(
         DATA, "text", {"plain": BOOK, "short": OTHER}, context, orders=1, n_texts=5,
-        progress=told.append,
+        progress=updates.append,
     )  # fmt: skip
-    assert found.variants == (
+    assert trial.variants == (
         "codebook plain", "codebook short", "codebook plain, order 2",
     )  # fmt: skip
-    some = {"text": [DATA["text"][row] for row in found.rows]}
-    assert found.labels[0] == lh.annotate(some, "text", BOOK, context).labels
-    assert found.labels[1] == lh.annotate(some, "text", OTHER, context).labels
-    assert found.runs[1]["codebook"]["hash"] == OTHER.hash
-    assert found.flips[0] == 0
-    assert told[-1].n_total == 15
-    done = [progress.n_done for progress in told]
+    some = {"text": [DATA["text"][row] for row in trial.rows]}
+    assert trial.labels[0] == lh.annotate(some, "text", BOOK, context).labels
+    assert trial.labels[1] == lh.annotate(some, "text", OTHER, context).labels
+    assert trial.runs[1]["codebook"]["hash"] == OTHER.hash
+    assert trial.flips[0] == 0
+    assert updates[-1].n_total == 15
+    done = [progress.n_done for progress in updates]
     assert done == sorted(done)
 
 
 def test_seeds_draw(context: lh.Context) -> None:
-    found = lh.robustness(
+    trial = lh.robustness(
         DATA, "text", BOOK, [context], seeds=[1, 2, 3], method="generate",
         temperature=3.0,
     )  # fmt: skip
-    assert found.variants == ("seed 1", "seed 2", "seed 3")
-    assert [run["settings"]["seed"] for run in found.runs] == [1, 2, 3]
+    assert trial.variants == ("seed 1", "seed 2", "seed 3")
+    assert [run["settings"]["seed"] for run in trial.runs] == [1, 2, 3]
     with pytest.raises(TypeError, match="columns is not an argument"):
         lh.robustness(DATA, "text", BOOK, context, orders=1, columns="x")
 
@@ -160,26 +160,26 @@ def test_estimates_of_each_variant(
     context: lh.Context, formula: str | None, outcome: str | None
 ) -> None:
     data = {**TEXTS, "label": ["others'"] * 60}
-    found = lh.robustness(
+    trial = lh.robustness(
         data, "text", {"plain": BOOK, "short": OTHER}, context,
         gold=sample(), formula=formula, outcome=outcome,
     )  # fmt: skip
-    assert len(found.estimates) == 2
-    for labels, estimates in zip(found.labels, found.estimates, strict=True):
+    assert len(trial.estimates) == 2
+    for labels, estimates in zip(trial.labels, trial.estimates, strict=True):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", UserWarning)
-            wanted = lh.estimate(
+            expected = lh.estimate(
                 {**TEXTS, "label": labels}, sample(), formula, outcome, methods=["dsl"]
             )
         assert estimates is not None
         # compared as text, because NaN is not equal to NaN
-        assert str(estimates.rows) == str(wanted.rows)
-    rows = found.estimate_rows()
-    assert {row["variant"] for row in rows} == set(found.variants)
+        assert str(estimates.rows) == str(expected.rows)
+    rows = trial.estimate_rows()
+    assert {row["variant"] for row in rows} == set(trial.variants)
     first = next(row for row in rows if row["outcome"].endswith("b'" if formula else "b"))
     line = f"{first['estimate']:.3f} [{first['low']:.3f}, {first['high']:.3f}]"
-    assert line in str(found)
-    assert ": from " in str(found)
+    assert line in str(trial)
+    assert ": from " in str(trial)
 
 
 def test_a_gold_sample_that_does_not_fit(context: lh.Context) -> None:
@@ -190,14 +190,14 @@ def test_a_gold_sample_that_does_not_fit(context: lh.Context) -> None:
     refused("drawn from other data", gold=sample({"text": TEXTS["text"][::-1]}))
     refused("fewer than two codes", gold=sample(), n_texts=1)
     refused("these need gold", outcome="a")
-    with pytest.warns(UserWarning, match="has no estimate: outcome must be") as told:
-        found = lh.robustness(
+    with pytest.warns(UserWarning, match="has no estimate: outcome must be") as caught:
+        trial = lh.robustness(
             TEXTS, "text", BOOK, context, orders=1, gold=sample(), outcome="d"
         )
-    assert found.estimates == (None, None)
-    (warning,) = told
-    assert all(repr(name) in str(warning.message) for name in found.variants)
-    assert found.estimate_rows() == []
+    assert trial.estimates == (None, None)
+    (warning,) = caught
+    assert all(repr(name) in str(warning.message) for name in trial.variants)
+    assert trial.estimate_rows() == []
 
 
 def test_ctrl_c_keeps_whole_variants(context: lh.Context) -> None:
@@ -207,5 +207,5 @@ def test_ctrl_c_keeps_whole_variants(context: lh.Context) -> None:
 
     with pytest.raises(lh.Interrupted) as interrupted:
         lh.robustness(DATA, "text", BOOK, context, orders=3, progress=stop)
-    found = interrupted.value.results
-    assert found is None or 1 <= len(found.variants) < 4
+    trial = interrupted.value.results
+    assert trial is None or 1 <= len(trial.variants) < 4

@@ -56,7 +56,7 @@ def test_size_of_numbers_has_the_power_that_it_promises() -> None:
     apart = (large - small) * np.sqrt(2 / np.pi)
     size = gold_size(compare=apart, measure="mae", error=mean, correlation=r)
     assert str(size).splitlines()[1].startswith(f"  {size.gold} texts to compare on")
-    found = []
+    hits = []
     rng = np.random.default_rng(11)
     for _ in range(400):
         errors = rng.multivariate_normal([0, 0], [[1, r], [r, 1]], size.gold).T
@@ -68,8 +68,8 @@ def test_size_of_numbers_has_the_power_that_it_promises() -> None:
             for error in (small * errors[0], large * errors[1])
         ]
         (pair,) = compare(coded, codes, "mae").differences
-        found.append(pair.high < 0)
-    assert np.mean(found) == pytest.approx(0.8, abs=0.06)
+        hits.append(pair.high < 0)
+    assert np.mean(hits) == pytest.approx(0.8, abs=0.06)
 
 
 def test_spread_of_numbers_is_that_of_the_differences() -> None:

@@ -49,9 +49,9 @@ def test_parts_are_samples(design: str) -> None:
     whole = dict(zip(gold.ids, gold.probs.tolist(), strict=True))
     assert all(p < whole[i] for i, p in zip(part.ids, part.probs, strict=True))
     labels = [DATA["label"][row] for row in part.rows]
-    found = lh.validate(DATA, part, label="label")
-    assert found.accuracy.accuracy.value == 1
-    assert found.n_gold == len(labels)
+    validation = lh.validate(DATA, part, label="label")
+    assert validation.accuracy.accuracy.value == 1
+    assert validation.n_gold == len(labels)
 
 
 def test_weights_of_parts_are_right_on_average() -> None:
@@ -59,12 +59,12 @@ def test_weights_of_parts_are_right_on_average() -> None:
     gold = drawn("uncertainty")
     values = np.array(DATA["sure"])
     whole = float((values[gold.rows] / gold.probs).sum())
-    found = []
+    totals = []
     for seed in range(200):
         part = lh.gold_part(lh.gold_split(gold, 0.2, 0.5, 0.3, seed=seed), "select")
-        found.append(float((values[part.rows] / part.probs).sum()))
-    error = np.std(found) / np.sqrt(len(found))
-    assert abs(np.mean(found) - whole) < 4 * error
+        totals.append(float((values[part.rows] / part.probs).sum()))
+    error = np.std(totals) / np.sqrt(len(totals))
+    assert abs(np.mean(totals) - whole) < 4 * error
 
 
 def test_split_is_kept_in_files(tmp_path: Path) -> None:
@@ -172,9 +172,9 @@ def test_codes_of_a_locked_part_are_used_by_no_call(use: Any) -> None:
         "b" if part == "evaluate" else code
         for part, code in zip(gold.parts or (), codes, strict=True)
     ]
-    found = [use(data, gold.with_codes(each)) for each in (codes, other)]
-    assert found[0] == found[1]
-    assert any("60 texts of the part 'evaluate' are left out" in n for n in found[0])
+    notes = [use(data, gold.with_codes(version)) for version in (codes, other)]
+    assert notes[0] == notes[1]
+    assert any("60 texts of the part 'evaluate' are left out" in n for n in notes[0])
     record = {**gold.design["split"], "opened": [{"at": "now"}]}
     opened = replace(gold, design={**gold.design, "split": record})
     assert not any("'evaluate'" in note for note in use(data, opened.with_codes(codes)))

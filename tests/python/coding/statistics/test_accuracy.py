@@ -39,11 +39,11 @@ def test_quantiles_of_t(df: float, level: float) -> None:
 def test_wilson(hits: int, n: int) -> None:
     expected = proportion_confint(hits, n, alpha=0.1, method="wilson")
     assert wilson(hits / n, n, 0.9) == pytest.approx(expected, abs=1e-12)
-    found = share(np.arange(n) < hits, np.full(n, 3.0), 0.9)
-    assert (found.low, found.high) == pytest.approx(
+    interval = share(np.arange(n) < hits, np.full(n, 3.0), 0.9)
+    assert (interval.low, interval.high) == pytest.approx(
         share_limits(hits / n, n, 0.9), abs=1e-12
     )
-    assert found.n == n
+    assert interval.n == n
 
 
 def test_wilson_of_nothing() -> None:
@@ -65,9 +65,9 @@ def test_intervals_of_shares_hold_however_near_1(n: int) -> None:
     plain = np.diff([wilson(k / n, n, 0.95) for k in hits], axis=1)[:, 0]
     expected = stats.binom.pmf(hits, n, 1 - 5 / n)
     assert expected @ (high - low) <= 1.05 * (expected @ plain)
-    found = share(np.zeros(0), np.zeros(0), 0.95)
-    assert math.isnan(found.value)
-    assert math.isnan(found.low)
+    empty = share(np.zeros(0), np.zeros(0), 0.95)
+    assert math.isnan(empty.value)
+    assert math.isnan(empty.low)
 
 
 def test_effective_numbers_by_hand() -> None:
@@ -81,8 +81,8 @@ def test_effective_numbers_by_hand() -> None:
     weights = generator.choice([1.0, 5.0], 20_000)
     hits = (generator.random(20_000) < 0.3).astype(float)
     kish = weights.sum() ** 2 / (weights**2).sum()
-    found = effective_n(hits, weights, float(np.average(hits, weights=weights)))
-    assert found == pytest.approx(kish, rel=0.02)
+    effective = effective_n(hits, weights, float(np.average(hits, weights=weights)))
+    assert effective == pytest.approx(kish, rel=0.02)
 
 
 @pytest.mark.parametrize(("pi_right", "pi_wrong"), [(0.05, 0.02), (0.02, 0.05)])
@@ -95,8 +95,8 @@ def test_intervals_of_weighted_shares_cover(pi_right: float, pi_wrong: float) ->
     covered = plain = 0
     for _ in range(400):
         drawn = generator.random(20_000) < pi
-        found = share(right[drawn], 1 / pi[drawn], 0.95)
-        covered += found.low <= right.mean() <= found.high
+        interval = share(right[drawn], 1 / pi[drawn], 0.95)
+        covered += interval.low <= right.mean() <= interval.high
         naive = share(right[drawn], np.ones(drawn.sum()), 0.95)
         plain += naive.low <= right.mean() <= naive.high
     assert covered / 400 >= 0.925
@@ -123,73 +123,73 @@ def test_scores_are_scikit_learns() -> None:
     for i in range(sized(200, 1000)):
         predicted, truth, weights, _ = random_labels(generator)
         w = weights if i % 2 else None
-        found = accuracy_of(predicted.tolist(), truth.tolist(), unit_weights=w)
-        given = {"y_true": truth, "y_pred": predicted, "sample_weight": w}
+        result = accuracy_of(predicted.tolist(), truth.tolist(), unit_weights=w)
+        arguments = {"y_true": truth, "y_pred": predicted, "sample_weight": w}
         p, r, f, _ = metrics.precision_recall_fscore_support(
-            **given, labels=list(found.labels), zero_division=np.nan
+            **arguments, labels=list(result.labels), zero_division=np.nan
         )
-        for j, scores in enumerate(found.per_label):
+        for j, scores in enumerate(result.per_label):
             for ours, theirs in ((scores.precision, p), (scores.recall, r)):
                 assert ours.value == pytest.approx(theirs[j], nan_ok=True)
             if not math.isnan(f[j]):
                 assert scores.f1.value == pytest.approx(f[j])
         macro = metrics.precision_recall_fscore_support(
-            **given, average="macro", zero_division=0
+            **arguments, average="macro", zero_division=0
         )
-        ours = (found.macro_precision, found.macro_recall, found.macro_f1)
-        assert [each.value for each in ours] == pytest.approx(macro[:3])
-        assert found.accuracy.value == pytest.approx(metrics.accuracy_score(**given))
-        assert found.balanced_accuracy.value == pytest.approx(
-            metrics.balanced_accuracy_score(**given)
+        ours = (result.macro_precision, result.macro_recall, result.macro_f1)
+        assert [mean.value for mean in ours] == pytest.approx(macro[:3])
+        assert result.accuracy.value == pytest.approx(metrics.accuracy_score(**arguments))
+        assert result.balanced_accuracy.value == pytest.approx(
+            metrics.balanced_accuracy_score(**arguments)
         )
         # Rows are the labels given; scikit-learn has a row for each true label.
-        theirs = metrics.confusion_matrix(truth, predicted, labels=list(found.labels))
-        assert found.confusion.T.tolist() == theirs.tolist()
+        theirs = metrics.confusion_matrix(truth, predicted, labels=list(result.labels))
+        assert result.confusion.T.tolist() == theirs.tolist()
 
 
 def test_intervals_and_baseline() -> None:
     truth = ["a"] * 70 + ["b"] * 30
     predicted = ["a"] * 60 + ["b"] * 35 + ["a"] * 5
-    found = accuracy_of(predicted, truth, labels=["b", "a", "never"])
-    assert found.labels == ("b", "a", "never")
-    assert found.majority_label == "a"
-    assert found.majority_accuracy.value == pytest.approx(0.7)
-    assert found.accuracy.value == pytest.approx(0.85)
-    for measure in (found.balanced_accuracy, found.macro_f1, found.per_label[0].f1):
+    scores = accuracy_of(predicted, truth, labels=["b", "a", "never"])
+    assert scores.labels == ("b", "a", "never")
+    assert scores.majority_label == "a"
+    assert scores.majority_accuracy.value == pytest.approx(0.7)
+    assert scores.accuracy.value == pytest.approx(0.85)
+    for measure in (scores.balanced_accuracy, scores.macro_f1, scores.per_label[0].f1):
         assert measure.low < measure.value < measure.high
-    precision = found.per_label[1].precision
+    precision = scores.per_label[1].precision
     assert (precision.low, precision.high) == pytest.approx(
         share_limits(60 / 65, 65, 0.95)
     )
-    never = found.per_label[2]
+    never = scores.per_label[2]
     assert (never.n_gold, never.n_predicted, never.share) == (0, 0, 0)
     assert math.isnan(never.precision.value)
     assert math.isnan(never.f1.value)
-    again = accuracy_of(predicted, truth, labels=found.labels)
-    assert again.macro_f1 == found.macro_f1
+    again = accuracy_of(predicted, truth, labels=scores.labels)
+    assert again.macro_f1 == scores.macro_f1
     wide = accuracy_of(predicted, truth, level=0.99).macro_f1
-    assert wide.high - wide.low > found.macro_f1.high - found.macro_f1.low
+    assert wide.high - wide.low > scores.macro_f1.high - scores.macro_f1.low
 
 
 def test_a_rare_label_has_an_unseen_hit_and_an_unseen_miss() -> None:
     truth = ["a"] * 49 + ["b"] * 49 + ["rare"] * 2
     predicted = ["a"] * 49 + ["b"] * 49 + ["a", "b"]
-    found = accuracy_of(predicted, truth)
-    assert found.macro_f1.value == pytest.approx(2 / 3, abs=0.01)
-    assert found.macro_f1.low < found.macro_f1.value < found.macro_f1.high - 0.1
+    scores = accuracy_of(predicted, truth)
+    assert scores.macro_f1.value == pytest.approx(2 / 3, abs=0.01)
+    assert scores.macro_f1.low < scores.macro_f1.value < scores.macro_f1.high - 0.1
     found_both = accuracy_of(predicted[:98] + ["rare"] * 2, truth)
     assert 0 < found_both.per_label[2].f1.low < 0.5
     assert 0.5 < found_both.macro_f1.low < 0.8
     # The mean and its interval leave out labels that no text has.
     more = accuracy_of(predicted, truth, labels=["a", "b", "rare", "never"])
-    assert more.macro_f1 == found.macro_f1
+    assert more.macro_f1 == scores.macro_f1
 
 
 def test_where_all_are_right_intervals_have_a_width() -> None:
     right = accuracy_of(["a", "b", "a"] * 10, ["a", "b", "a"] * 10)
-    for each in (right.macro_f1, right.per_label[0].f1):
-        assert (each.value, each.high, each.n > 0) == (1, 1, True)
-        assert 0.8 < each.low < 0.95
+    for score in (right.macro_f1, right.per_label[0].f1):
+        assert (score.value, score.high, score.n > 0) == (1, 1, True)
+        assert 0.8 < score.low < 0.95
     assert right.accuracy.low == pytest.approx(share_limits(1, 30, 0.95)[0])
     # MOVER of both recalls, which are 20 of 20 and 10 of 10
     arms = [1 - share_limits(1, n, 0.95)[0] for n in (20, 10)]
@@ -221,10 +221,10 @@ def test_means_of_shares_hold_for_few_units(share: float) -> None:
     n_draws = 400
     for _ in range(n_draws):
         drawn = generator.choice(4, n, p=cells.ravel())
-        found = accuracy_of((drawn % 2).tolist(), (drawn // 2).tolist())
+        scores = accuracy_of((drawn % 2).tolist(), (drawn // 2).tolist())
         for name, value in truth.items():
-            each = getattr(found, name)
-            hits[name] += each.low <= value <= each.high
+            interval = getattr(scores, name)
+            hits[name] += interval.low <= value <= interval.high
     assert min(hits.values()) / n_draws >= 0.915
 
 
@@ -236,21 +236,21 @@ def test_f1_of_the_frequent_label_includes_errors_that_no_code_shows(
     rng = np.random.default_rng(0)
     n_texts, n = 4000, 100
     gold = rng.random(n_texts) < 0.03
-    given = np.where(gold, rng.random(n_texts) < 0.8, rng.random(n_texts) < false)
-    truth = accuracy_of(given.tolist(), gold.tolist())
-    parts = [np.flatnonzero(given == each) for each in (False, True)]
+    labels = np.where(gold, rng.random(n_texts) < 0.8, rng.random(n_texts) < false)
+    truth = accuracy_of(labels.tolist(), gold.tolist())
+    parts = [np.flatnonzero(labels == label) for label in (False, True)]
     n_held = {"f1": 0, "macro": 0}
     n_draws = 60
     for _ in range(n_draws):
         rows = np.concatenate([rng.choice(part, n, replace=False) for part in parts])
-        found = accuracy_of(
-            given[rows].tolist(),
+        scores = accuracy_of(
+            labels[rows].tolist(),
             gold[rows].tolist(),
             unit_weights=np.repeat([len(part) / n for part in parts], n),
         )
-        f1, wanted = found.per_label[0].f1, truth.per_label[0].f1.value
-        n_held["f1"] += f1.low <= wanted <= f1.high
-        macro = found.macro_f1
+        f1, true = scores.per_label[0].f1, truth.per_label[0].f1.value
+        n_held["f1"] += f1.low <= true <= f1.high
+        macro = scores.macro_f1
         n_held["macro"] += macro.low <= truth.macro_f1.value <= macro.high
     assert min(n_held.values()) / n_draws >= 0.91
 
@@ -263,58 +263,58 @@ def test_few_misses_of_two_labels_are_covered(right: float) -> None:
     truth = ["a"] * n + ["b"] * n
     for i, j in np.ndindex(10, 10):
         labels = ["b"] * i + ["a"] * (n - i) + ["a"] * j + ["b"] * (n - j)
-        found = accuracy_of(labels, truth).balanced_accuracy
-        covered += probs[i] * probs[j] * (found.low <= right <= found.high)
+        balanced = accuracy_of(labels, truth).balanced_accuracy
+        covered += probs[i] * probs[j] * (balanced.low <= right <= balanced.high)
     assert covered >= 0.95
 
 
 def test_a_mean_of_shares_with_many_misses_is_movers() -> None:
     truth = ["a"] * 60 + ["b"] * 40
-    found = accuracy_of(["a"] * 50 + ["b"] * 10 + ["b"] * 35 + ["a"] * 5, truth)
-    recalls = [scores.recall for scores in found.per_label]
-    above = math.hypot(*(each.high - each.value for each in recalls)) / 2
-    mean = found.balanced_accuracy
+    accuracy = accuracy_of(["a"] * 50 + ["b"] * 10 + ["b"] * 35 + ["a"] * 5, truth)
+    recalls = [scores.recall for scores in accuracy.per_label]
+    above = math.hypot(*(recall.high - recall.value for recall in recalls)) / 2
+    mean = accuracy.balanced_accuracy
     assert mean.high == pytest.approx(mean.value + above)
 
 
 def test_few_effective_missed_cases_are_reported() -> None:
     """Six missed cases, of which one has nearly all the weight, are few."""
-    given = ["yes"] * 20 + ["no"] * 80
+    labels = ["yes"] * 20 + ["no"] * 80
     truth = ["yes"] * 26 + ["no"] * 74
     for heavy, is_few in ((1.1, False), (50.0, True)):
         weights = [1.0] * 20 + [heavy] + [1.0] * 79
-        scores = accuracy_of(given, truth, unit_weights=weights).per_label
-        unfound = {each.label: each.unfound for each in scores}["yes"]
+        scores = accuracy_of(labels, truth, unit_weights=weights).per_label
+        unfound = {label.label: label.unfound for label in scores}["yes"]
         assert (unfound is not None) == is_few
 
 
 def test_missing_labels_are_left_out_and_nothing_gives_nothing() -> None:
-    found = accuracy_of(["a", None, "b", "b"], ["a", "a", None, "a"])
-    assert (found.n, found.accuracy.value) == (2, 0.5)
+    scores = accuracy_of(["a", None, "b", "b"], ["a", "a", None, "a"])
+    assert (scores.n, scores.accuracy.value) == (2, 0.5)
     for none in (accuracy_of([], []), accuracy_of([None], ["a"])):
         assert none.n == 0
         assert none.majority_label is None
         values = (none.accuracy, none.macro_f1, none.majority_accuracy)
-        assert all(math.isnan(each.value) for each in values)
+        assert all(math.isnan(score.value) for score in values)
 
 
 def test_weights_that_are_continuous_are_drawn_with_their_units() -> None:
     generator = np.random.default_rng(9)
     predicted, truth, weights, _ = random_labels(generator)
-    found = accuracy_of(predicted.tolist(), truth.tolist(), unit_weights=weights)
+    scores = accuracy_of(predicted.tolist(), truth.tolist(), unit_weights=weights)
     twice = accuracy_of(predicted.tolist(), truth.tolist(), unit_weights=2 * weights)
-    assert found.macro_f1 == twice.macro_f1
-    assert found.macro_f1.low < found.macro_f1.value < found.macro_f1.high
+    assert scores.macro_f1 == twice.macro_f1
+    assert scores.macro_f1.low < scores.macro_f1.value < scores.macro_f1.high
 
 
 def test_calibration_by_hand() -> None:
     # Two bins of equal mass: in the first, with confidence 0.6, 1 of 2 is right; in the
     # second, with confidence 0.9, both are right.
-    found = calibration_error([0.6, 0.6, 0.9, 0.9], [True, False, True, True], n_bins=2)
-    assert found.ece == pytest.approx((0.1 + 0.1) / 2)
-    assert found.overconfidence == pytest.approx(0)
-    assert [b.accuracy.value for b in found.bins] == [0.5, 1]
-    assert [b.weight for b in found.bins] == [0.5, 0.5]
+    error = calibration_error([0.6, 0.6, 0.9, 0.9], [True, False, True, True], n_bins=2)
+    assert error.ece == pytest.approx((0.1 + 0.1) / 2)
+    assert error.overconfidence == pytest.approx(0)
+    assert [b.accuracy.value for b in error.bins] == [0.5, 1]
+    assert [b.weight for b in error.bins] == [0.5, 0.5]
     # With the weights 3 and 1, the share of right units in the first bin is 3/4.
     weighted = calibration_error(
         [0.6, 0.6, 0.9, 0.9],
@@ -329,14 +329,14 @@ def test_calibration_does_not_depend_on_the_order() -> None:
     generator = np.random.default_rng(4)
     sure = np.round(generator.uniform(0.5, 1, 500), 2)  # many values are equal
     right = generator.random(500) < sure
-    found = calibration_error(sure, right)
+    calibration = calibration_error(sure, right)
     order = generator.permutation(500)
     again = calibration_error(sure[order], right[order])
-    assert again.ece == pytest.approx(found.ece)
-    assert len(found.bins) == 10
-    assert sum(b.weight for b in found.bins) == pytest.approx(1)
-    assert all(0.07 < b.weight < 0.13 for b in found.bins)
-    assert found.ece < 0.1  # for calibrated probabilities about sqrt(10 / 500) / 3
+    assert again.ece == pytest.approx(calibration.ece)
+    assert len(calibration.bins) == 10
+    assert sum(b.weight for b in calibration.bins) == pytest.approx(1)
+    assert all(0.07 < b.weight < 0.13 for b in calibration.bins)
+    assert calibration.ece < 0.1  # for calibrated probabilities about sqrt(10 / 500) / 3
     one = calibration_error(np.full(500, 0.75), right)
     assert len(one.bins) == 1
     assert one.ece == pytest.approx(abs(0.75 - right.mean()))
@@ -344,20 +344,20 @@ def test_calibration_does_not_depend_on_the_order() -> None:
 
 def test_brier() -> None:
     probs = np.array([[0.7, 0.2, 0.1], [0.3, 0.3, 0.4], [math.nan] * 3, [1, 0, 0]])
-    found = brier_score(probs, [0, 1, 0, -1])
+    brier = brier_score(probs, [0, 1, 0, -1])
     expected = (0.09 + 0.04 + 0.01 + 0.09 + 0.49 + 0.16) / 2
-    assert found.value == pytest.approx(expected)
-    assert found.n == 2
+    assert brier.value == pytest.approx(expected)
+    assert brier.n == 2
     generator = np.random.default_rng(5)
     two = generator.random(300)
     truth = (generator.random(300) < two).astype(int)
-    found = brier_score(np.stack([1 - two, two], axis=1), truth)
-    assert found.value == pytest.approx(2 * metrics.brier_score_loss(truth, two))
-    each = 2 * (truth - two) ** 2
+    brier = brier_score(np.stack([1 - two, two], axis=1), truth)
+    assert brier.value == pytest.approx(2 * metrics.brier_score_loss(truth, two))
+    errors = 2 * (truth - two) ** 2
     low, high = stats.t.interval(
-        0.95, 299, each.mean(), each.std(ddof=1) / math.sqrt(300)
+        0.95, 299, errors.mean(), errors.std(ddof=1) / math.sqrt(300)
     )
-    assert (found.low, found.high) == pytest.approx((low, high))
+    assert (brier.low, brier.high) == pytest.approx((low, high))
     assert math.isnan(brier_score(np.zeros((0, 2)), []).value)
 
 
@@ -406,14 +406,14 @@ def test_what_does_not_fit_is_refused() -> None:
 def test_labels_of_the_same_units_are_not_independent() -> None:
     """Two labels that always occur together contain the information of one."""
     rng = np.random.default_rng(5)
-    truth = [("a", "b") if each else () for each in rng.random(200) < 0.5]
-    given = [
-        each if right else ()
-        for each, right in zip(truth, rng.random(200) < 0.8, strict=True)
+    truth = [("a", "b") if row else () for row in rng.random(200) < 0.5]
+    model = [
+        row if right else ()
+        for row, right in zip(truth, rng.random(200) < 0.8, strict=True)
     ]
-    both = accuracy_of(given, truth, several=True)
+    both = accuracy_of(model, truth, several=True)
     one = accuracy_of(
-        [each[:1] for each in given], [each[:1] for each in truth], several=True
+        [row[:1] for row in model], [row[:1] for row in truth], several=True
     )
     for name in ("macro_recall", "balanced_accuracy", "macro_f1"):
         of_both, of_one = getattr(both, name), getattr(one, name)

@@ -40,19 +40,19 @@ def near(value: float) -> Any:
 
 @pytest.mark.parametrize("scale", SCALES)
 def test_alpha_of_krippendorffs_example(scale: Any) -> None:
-    found = krippendorff_alpha(facts.KRIPPENDORFF_2011, scale=scale)
-    assert round(found.value, 3) == facts.ALPHA_2011[scale]
-    assert (found.n_units, found.n_coders) == (11, 4)
+    alpha = krippendorff_alpha(facts.KRIPPENDORFF_2011, scale=scale)
+    assert round(alpha.value, 3) == facts.ALPHA_2011[scale]
+    assert (alpha.n_units, alpha.n_coders) == (11, 4)
     data = np.array(facts.KRIPPENDORFF_2011, dtype=float)
     other = krippendorff.alpha(data, level_of_measurement=scale)
-    assert found.value == pytest.approx(other, abs=1e-12)
+    assert alpha.value == pytest.approx(other, abs=1e-12)
 
 
 def test_nominal_alpha_by_hand() -> None:
-    found = krippendorff_alpha(facts.KRIPPENDORFF_2011)
-    assert found.value == pytest.approx(facts.ALPHA_2011_NOMINAL, abs=1e-12)
-    assert found.observed == pytest.approx(8 / 40)
-    assert found.low < found.value < found.high <= 1
+    alpha = krippendorff_alpha(facts.KRIPPENDORFF_2011)
+    assert alpha.value == pytest.approx(facts.ALPHA_2011_NOMINAL, abs=1e-12)
+    assert alpha.observed == pytest.approx(8 / 40)
+    assert alpha.low < alpha.value < alpha.high <= 1
 
 
 @pytest.mark.parametrize(("raters", "weights", "kappa"), facts.ANXIETY_KAPPA)
@@ -69,20 +69,20 @@ def test_kappa_of_other_examples() -> None:
     assert round(weighted.value, 3) == 0.348
     assert (weighted.observed, weighted.expected) == pytest.approx((0.85, 0.77))
     first, second = facts.codes_of(facts.SAS_TABLE)
-    for found, printed in (
+    for kappa, printed in (
         (cohen_kappa(first, second), facts.SAS_KAPPA),
         (cohen_kappa(first, second, weights="linear"), facts.SAS_WEIGHTED),
     ):
         for name, value in printed.items():
-            assert round(getattr(found, name), 4) == value
+            assert round(getattr(kappa, name), 4) == value
 
 
 def test_ac1_of_gwets_examples() -> None:
-    found = gwet_ac1(facts.GWET_2014)
+    ac1 = gwet_ac1(facts.GWET_2014)
     for name, value in facts.GWET_2014_AC1.items():
-        assert round(getattr(found, name), 5) == value
-    found = gwet_ac1(facts.codes_of(facts.GWET_2014_TABLE))
-    assert round(found.value, 5) == facts.GWET_2014_TABLE_AC1["value"]
+        assert round(getattr(ac1, name), 5) == value
+    ac1 = gwet_ac1(facts.codes_of(facts.GWET_2014_TABLE))
+    assert round(ac1.value, 5) == facts.GWET_2014_TABLE_AC1["value"]
 
 
 def random_table(generator: np.random.Generator) -> Table:
@@ -110,9 +110,9 @@ def test_alpha_and_ac1_of_a_thousand_tables_are_those_of_other_packages() -> Non
     for _ in range(sized(200, 1000)):
         table = random_table(generator)
         for scale in SCALES:
-            found = krippendorff_alpha(table, scale=scale)
+            alpha = krippendorff_alpha(table, scale=scale)
             other = krippendorff.alpha(table, level_of_measurement=scale)
-            assert found.value == pytest.approx(other, abs=1e-9)
+            assert alpha.value == pytest.approx(other, abs=1e-9)
         ours = gwet_ac1(table)
         # With pandas 3, CAC would count NaN as a category, because stack() keeps NaN.
         kinds = sorted(set(table[~np.isnan(table)]))
@@ -141,20 +141,20 @@ def test_kappa_of_a_thousand_tables_is_that_of_other_packages() -> None:
         kinds = np.unique(table[:2, both])
         counts = counts.reindex(index=kinds, columns=kinds, fill_value=0).to_numpy()
         for weights, theirs in (("none", None), ("linear",) * 2, ("quadratic",) * 2):
-            found = cohen_kappa(first, second, weights=weights)
+            kappa = cohen_kappa(first, second, weights=weights)
             other = cohen_kappa_score(first[both], second[both], weights=theirs)
-            assert found.value == pytest.approx(other, abs=1e-9)
+            assert kappa.value == pytest.approx(other, abs=1e-9)
             with np.errstate(all="ignore"):  # its test of kappa = 0 may have no variance
                 wider = cohens_kappa(counts, wt=theirs, return_results=True)
-            assert found.se == pytest.approx(math.sqrt(max(wider.var_kappa, 0)), abs=1e-7)
-        assert found.n_units == both.sum()
+            assert kappa.se == pytest.approx(math.sqrt(max(wider.var_kappa, 0)), abs=1e-7)
+        assert kappa.n_units == both.sum()
 
 
 @pytest.mark.more(
     reason="simulates studies or compares with other packages on many samples", cases=1
 )
 @pytest.mark.parametrize(
-    ("name", "n", "share", "found"),
+    ("name", "n", "share", "recall"),
     [
         ("kappa", 200, 0.05, 0.7),
         ("ac1", 200, 0.05, 0.7),
@@ -163,13 +163,13 @@ def test_kappa_of_a_thousand_tables_is_that_of_other_packages() -> None:
     ],
 )
 def test_intervals_near_1_hold_the_true_value(
-    name: str, n: int, share: float, found: float
+    name: str, n: int, share: float, recall: float
 ) -> None:
     """Intervals that are symmetric around the value held it in 88 to 92% of samples."""
     false = 0.01 if share < 0.1 else 0.1
     cells = np.array(
         [
-            [share * found, share * (1 - found)],
+            [share * recall, share * (1 - recall)],
             [(1 - share) * false, (1 - share) * (1 - false)],
         ]
     )
@@ -182,10 +182,10 @@ def test_intervals_near_1_hold_the_true_value(
     for _ in range(500):
         drawn = rng.choice(4, n, p=cells.ravel())
         one, other = (drawn // 2).tolist(), (drawn % 2).tolist()
-        each = cohen_kappa(one, other) if name == "kappa" else gwet_ac1([one, other])
-        known += not math.isnan(each.low)
-        below += truth < each.low
-        above += truth > each.high
+        measure = cohen_kappa(one, other) if name == "kappa" else gwet_ac1([one, other])
+        known += not math.isnan(measure.low)
+        below += truth < measure.low
+        above += truth > measure.high
     assert 1 - (below + above) / known > 0.935
     assert below / known < 0.05
 
@@ -194,10 +194,10 @@ def test_weighted_kappa_of_two_labels_is_kappa() -> None:
     first, second = [0, 1, 1, 0, 1, 1], [0, 1, 0, 0, 1, 1]
     plain = cohen_kappa(first, second)
     for weights in ("linear", "quadratic", [0, 7], [[0, 2], [2, 0]]):
-        found = cohen_kappa(first, second, weights=weights)
-        assert found.value == pytest.approx(plain.value)
-        assert found.se == pytest.approx(plain.se)
-        assert found.name == "weighted kappa"
+        kappa = cohen_kappa(first, second, weights=weights)
+        assert kappa.value == pytest.approx(plain.value)
+        assert kappa.se == pytest.approx(plain.se)
+        assert kappa.name == "weighted kappa"
 
 
 def test_levels_nobody_used_count_as_distance() -> None:
@@ -222,9 +222,9 @@ def test_ordinal_labels_need_their_order() -> None:
     with pytest.raises(ValueError, match="levels must give the order"):
         krippendorff_alpha(codes, scale="ordinal")
     levels = ["low", "mid", "high"]
-    found = krippendorff_alpha(codes, scale="ordinal", levels=levels)
+    alpha = krippendorff_alpha(codes, scale="ordinal", levels=levels)
     numbers = [[levels.index(code) for code in row] for row in codes]
-    assert found.value == pytest.approx(
+    assert alpha.value == pytest.approx(
         krippendorff_alpha(numbers, scale="ordinal").value
     )
     with pytest.raises(ValueError, match="must be numbers"):
@@ -237,9 +237,9 @@ def test_ordinal_labels_need_their_order() -> None:
 
 def test_percent_agreement() -> None:
     codes = [["a", "b", "a", None], ["a", "b", "b", "a"], ["a", "a", "b", None]]
-    found = percent_agreement(codes)
-    assert found.value == pytest.approx((1 + 1 / 3 + 1 / 3) / 3)
-    assert found.n_units == 3
+    agreement = percent_agreement(codes)
+    assert agreement.value == pytest.approx((1 + 1 / 3 + 1 / 3) / 3)
+    assert agreement.n_units == 3
     assert percent_agreement(codes, kind="all").value == pytest.approx(1 / 3)
     # All three raters agree on none of 20 subjects; on some they agree within one degree.
     assert percent_agreement(facts.ANXIETY, kind="all").value == 0
@@ -250,9 +250,9 @@ def test_percent_agreement() -> None:
 
 def test_percent_agreement_of_pairs_within_a_tolerance() -> None:
     codes = [[1, 5, 2, None, 3], [2, 1, 2, 4, None], [3, 1, None, 5, None]]
-    found = percent_agreement(codes, tolerance=1)
-    assert found.value == pytest.approx((2 / 3 + 1 / 3 + 1 + 1) / 4)
-    assert found.n_units == 4
+    agreement = percent_agreement(codes, tolerance=1)
+    assert agreement.value == pytest.approx((2 / 3 + 1 / 3 + 1 + 1) / 4)
+    assert agreement.n_units == 4
     # So small a tolerance has no effect.
     exact = percent_agreement(codes, tolerance=1e-9)
     assert exact.value == pytest.approx(percent_agreement(codes).value)
@@ -269,24 +269,24 @@ def test_missing_is_none_nan_or_na() -> None:
 
 
 def test_where_chance_cannot_disagree_there_is_no_value() -> None:
-    same = [["a", "a", "a"], ["a", "a", "a"]]
-    assert math.isnan(cohen_kappa(*same).value)
-    assert math.isnan(krippendorff_alpha(same).value)
-    assert math.isnan(gwet_ac1(same).value)
-    assert gwet_ac1(same, levels=["a", "b"]).value == pytest.approx(1)
-    assert percent_agreement(same).value == 1
+    equal = [["a", "a", "a"], ["a", "a", "a"]]
+    assert math.isnan(cohen_kappa(*equal).value)
+    assert math.isnan(krippendorff_alpha(equal).value)
+    assert math.isnan(gwet_ac1(equal).value)
+    assert gwet_ac1(equal, levels=["a", "b"]).value == pytest.approx(1)
+    assert percent_agreement(equal).value == 1
     # the limit of `share_limits` for 3 of 3
-    assert percent_agreement(same).low == pytest.approx(share_limits(1, 3, 0.95)[0])
+    assert percent_agreement(equal).low == pytest.approx(share_limits(1, 3, 0.95)[0])
     nothing = [["a", None], [None, "b"]]
-    for found in (
+    for measure in (
         cohen_kappa(*nothing),
         krippendorff_alpha(nothing),
         gwet_ac1(nothing),
         percent_agreement(nothing),
     ):
-        assert math.isnan(found.value)
-        assert math.isnan(found.low)
-        assert found.n_units == 0
+        assert math.isnan(measure.value)
+        assert math.isnan(measure.low)
+        assert measure.n_units == 0
     for of in (krippendorff_alpha, gwet_ac1, percent_agreement):
         assert math.isnan(of([[], []]).value)
 
@@ -295,15 +295,15 @@ def test_where_all_agree_one_more_disagreement_gives_the_width() -> None:
     alike = [["a", "b", "a", "c"] * 8] * 2
     weights = np.linspace(1, 3, 32)
     for w in (None, weights):
-        for found in (
+        for measure in (
             cohen_kappa(*alike, unit_weights=w),
             cohen_kappa(*alike, weights="quadratic", levels=["a", "b", "c"]),
             krippendorff_alpha(alike, unit_weights=w),
             gwet_ac1(alike, unit_weights=w),
         ):
-            assert found.value == pytest.approx(1)
-            assert 0.7 < found.low < 0.95
-            assert found.high == 1
+            assert measure.value == pytest.approx(1)
+            assert 0.7 < measure.low < 0.95
+            assert measure.high == 1
 
 
 @pytest.mark.parametrize("n_both", [5, 20])
@@ -317,8 +317,8 @@ def test_ac1_of_few_units_with_two_codes_holds_the_true_value(n_both: int) -> No
         right = rng.random(200) < 0.3
         one, other = (right ^ (rng.random(200) < error) for _ in range(2))
         some = [bool(code) if i < n_both else None for i, code in enumerate(other)]
-        found = gwet_ac1([one.tolist(), some], levels=[False, True])
-        n_held += found.low <= truth <= found.high
+        ac1 = gwet_ac1([one.tolist(), some], levels=[False, True])
+        n_held += ac1.low <= truth <= ac1.high
     assert n_held / n_draws > 0.93
 
 
@@ -348,11 +348,11 @@ def test_intervals_of_alpha_cover() -> None:
         table = np.where(
             generator.random((2, 150)) < 0.7, truth, generator.integers(0, 4, (2, 150))
         )
-        found = krippendorff_alpha(table)
-        hits += found.low <= 0.49 <= found.high
+        alpha = krippendorff_alpha(table)
+        hits += alpha.low <= 0.49 <= alpha.high
     assert 0.90 <= hits / 300 <= 0.99  # at most four standard errors from 95%
     again = krippendorff_alpha(table)
-    assert (again.low, again.high) == (found.low, found.high)
+    assert (again.low, again.high) == (alpha.low, alpha.high)
 
 
 @pytest.mark.parametrize("scale", ["nominal", "ordinal", "interval", "ratio"])
@@ -363,8 +363,8 @@ def test_slopes_of_alpha_are_its_derivatives(scale: Any) -> None:
     ratings = ratings_of(codes, scale=scale)
     used = (ratings.indices >= 0).sum(axis=0) >= 2
     w = rng.uniform(0.5, 2, int(used.sum()))
-    found = _alpha(ratings, scale, used, w)[0]
-    assert w @ found.slopes == pytest.approx(0, abs=1e-9)
+    exact = _alpha(ratings, scale, used, w)[0]
+    assert w @ exact.slopes == pytest.approx(0, abs=1e-9)
 
     def alpha(i: int, step: float) -> float:
         moved = w + step * (np.arange(len(w)) == i)
@@ -372,7 +372,7 @@ def test_slopes_of_alpha_are_its_derivatives(scale: Any) -> None:
 
     numeric = [(alpha(i, 1e-5) - alpha(i, -1e-5)) / 2e-5 for i in range(len(w))]
     np.testing.assert_allclose(
-        np.subtract(numeric, numeric[0]), found.slopes - found.slopes[0], atol=1e-8
+        np.subtract(numeric, numeric[0]), exact.slopes - exact.slopes[0], atol=1e-8
     )
 
 
@@ -383,8 +383,8 @@ def test_many_different_measurements_need_no_table() -> None:
     generator = np.random.default_rng(0)
     truth = generator.normal(size=50_000)
     codes = truth + generator.normal(scale=0.5, size=(2, 50_000))
-    found = krippendorff_alpha(codes, scale="interval")
-    assert found.value == pytest.approx(1 / 1.25, abs=0.01)  # the intraclass correlation
+    alpha = krippendorff_alpha(codes, scale="interval")
+    assert alpha.value == pytest.approx(1 / 1.25, abs=0.01)  # the intraclass correlation
     with pytest.raises(ValueError, match="for measurements use scale='interval'"):
         krippendorff_alpha(np.abs(codes), scale="ratio")
 
@@ -433,14 +433,14 @@ def test_other_arguments_that_do_not_fit() -> None:
 def test_numbers_may_be_texts_on_every_scale() -> None:
     """Codes of a gold sample are texts, but must be ordered as numbers: 10 after 9."""
     numbers = [[1, 9, 10, 2, 10], [2, 10, 10, 2, 1]]
-    texts = [[str(each) for each in column] for column in numbers]
+    texts = [[str(number) for number in column] for column in numbers]
     for weights in ("linear", "quadratic"):
         expected = cohen_kappa(*numbers, weights=weights)
         assert float(cohen_kappa(*texts, weights=weights)) == float(expected)
     for scale in ("ordinal", "interval"):
         alpha = krippendorff_alpha(numbers, scale=scale)
-        found = krippendorff_alpha(texts, scale=scale)
-        assert float(found) == pytest.approx(float(alpha))
+        by_text = krippendorff_alpha(texts, scale=scale)
+        assert float(by_text) == pytest.approx(float(alpha))
     with pytest.raises(ValueError, match="levels must give the order"):
         cohen_kappa(["1", "one"], ["1", "1"], weights="linear")
 

@@ -18,62 +18,62 @@ from thorough import sized
 
 def problem(kind: str = "logit", design: str = "simple", seed: int = 0) -> dsl.Problem:
     rng = np.random.default_rng(seed)
-    texts = simulated.made(rng, simulated.N_TEXTS)
+    texts = simulated.random_texts(rng, simulated.N_TEXTS)
     draw = simulated.drawn(texts, design, rng)
-    named = {name: made for name, made, _ in simulated.problems(texts, draw)}
+    named = {name: fields for name, fields, _ in simulated.problems(texts, draw)}
     return named[kind]
 
 
 @pytest.mark.parametrize("kind", ["ols", "logit"])
 def test_regressions_of_labels_as_statsmodels_has_them(kind: str) -> None:
-    made = problem(kind)
-    found = dsl.naive(made)
+    case = problem(kind)
+    fit = dsl.naive(case)
     if kind == "ols":
-        wanted = OLS(made.y_hat, made.x_hat).fit(cov_type="HC0")
+        expected = OLS(case.y_hat, case.x_hat).fit(cov_type="HC0")
     else:
-        model = GLM(made.y_hat, made.x_hat, family=families.Binomial())
-        wanted = model.fit(cov_type="HC0", tol=1e-12)
-    n, p = made.x_hat.shape
-    errors = wanted.bse * np.sqrt(n / (n - p))
-    np.testing.assert_allclose(found.theta, wanted.params, atol=1e-7)
-    np.testing.assert_allclose(found.std_errors, errors, rtol=1e-6)
+        model = GLM(case.y_hat, case.x_hat, family=families.Binomial())
+        expected = model.fit(cov_type="HC0", tol=1e-12)
+    n, p = case.x_hat.shape
+    errors = expected.bse * np.sqrt(n / (n - p))
+    np.testing.assert_allclose(fit.theta, expected.params, atol=1e-7)
+    np.testing.assert_allclose(fit.std_errors, errors, rtol=1e-6)
 
 
 @pytest.mark.parametrize("kind", ["ols", "logit"])
 def test_gold_alone_is_a_regression_of_the_codes(kind: str) -> None:
-    made = problem(kind)
-    found = by_gold(made)
+    case = problem(kind)
+    fit = by_gold(case)
     family = families.Gaussian() if kind == "ols" else families.Binomial()
-    wanted = GLM(made.y, made.x, family=family).fit(cov_type="HC1", tol=1e-12)
-    np.testing.assert_allclose(found.theta, wanted.params, atol=1e-7)
-    np.testing.assert_allclose(found.std_errors, wanted.bse, rtol=0.02)
+    expected = GLM(case.y, case.x, family=family).fit(cov_type="HC1", tol=1e-12)
+    np.testing.assert_allclose(fit.theta, expected.params, atol=1e-7)
+    np.testing.assert_allclose(fit.std_errors, expected.bse, rtol=0.02)
     if kind == "ols":  # about the texts of a population, of which few are coded
-        rare = dataclasses.replace(made, probs=np.full(len(made.y), 1e-9), strata=None)
-        exact = OLS(made.y, made.x).fit(cov_type="HC2")
+        rare = dataclasses.replace(case, probs=np.full(len(case.y), 1e-9), strata=None)
+        exact = OLS(case.y, case.x).fit(cov_type="HC2")
         np.testing.assert_allclose(by_gold(rare).std_errors, exact.bse, rtol=1e-6)
 
 
 @pytest.mark.parametrize("name", ["mean", "ols", "logit", "covariate"])
 def test_with_all_texts_coded_it_is_the_estimate_by_the_codes(name: str) -> None:
     rng = np.random.default_rng(2)
-    texts = simulated.made(rng, simulated.N_TEXTS)
+    texts = simulated.random_texts(rng, simulated.N_TEXTS)
     n = simulated.N_TEXTS
     draw = sampling.Draw(
         rows=np.arange(n), all_probs=np.ones(n), strata=np.zeros(n, dtype=int)
     )
-    named = {name: made for name, made, _ in simulated.problems(texts, draw)}
-    made = named[name]
-    wanted = solve(made.kind, made.x, made.y, np.ones(n))
+    named = {name: case for name, case, _ in simulated.problems(texts, draw)}
+    case = named[name]
+    expected = solve(case.kind, case.x, case.y, np.ones(n))
     for method in (by_dsl, by_gold):
-        np.testing.assert_allclose(method(made).theta, wanted, atol=1e-8)
-    exact = dataclasses.replace(made, target="texts")
+        np.testing.assert_allclose(method(case).theta, expected, atol=1e-8)
+    exact = dataclasses.replace(case, target="texts")
     np.testing.assert_allclose(by_dsl(exact).std_errors, 0, atol=1e-12)
 
 
 def test_the_mean_by_hand() -> None:
     # Labels are 1, 1, 1, 0; texts 0 and 3 have the codes 0 and 0, each drawn with 1/2.
     # The mean label 3/4 is corrected by ((0 - 1) / (1/2) + 0) / 4.
-    made = dsl.Problem(
+    case = dsl.Problem(
         kind="ols",
         x_hat=np.ones((4, 1)),
         y_hat=np.array([1.0, 1, 1, 0]),
@@ -82,50 +82,50 @@ def test_the_mean_by_hand() -> None:
         y=np.zeros(2),
         probs=np.full(2, 0.5),
     )
-    assert by_dsl(made).theta == pytest.approx([0.25])
+    assert by_dsl(case).theta == pytest.approx([0.25])
     # The terms of the equation are -1.25, 0.75, 0.75, -0.25; their squares sum to 2.75.
     # The draw contributes 2 of this sum, (1 - 1/2) (-1)^2 / (1/2)^2. The draw's part is
     # multiplied by n / (n - 1) = 2.
-    assert by_dsl(made).covariance[0, 0] == pytest.approx((0.75 + 2 * 2) / 16)
+    assert by_dsl(case).covariance[0, 0] == pytest.approx((0.75 + 2 * 2) / 16)
     # In a simple sample the draw's part is a mean's variance: (1 - 1/2) var(-1, 0) / 2.
-    simple = dataclasses.replace(made, strata=np.zeros(2, dtype=int), target="texts")
+    simple = dataclasses.replace(case, strata=np.zeros(2, dtype=int), target="texts")
     assert by_dsl(simple).covariance[0, 0] == pytest.approx(0.5 * 0.5 / 2)
 
 
 def test_a_stratified_sample_has_the_textbooks_variance() -> None:
-    made = problem("mean", "stratified")
-    exact = dataclasses.replace(made, target="texts")
+    case = problem("mean", "stratified")
+    exact = dataclasses.replace(case, target="texts")
     variance = 0.0
-    for h in np.unique(made.strata):
-        codes, prob = made.y[made.strata == h], made.probs[made.strata == h][0]
+    for h in np.unique(case.strata):
+        codes, prob = case.y[case.strata == h], case.probs[case.strata == h][0]
         n_texts = len(codes) / prob
         variance += n_texts**2 * (1 - prob) * np.var(codes, ddof=1) / len(codes)
-    found = by_gold(exact).covariance[0, 0]
-    assert found == pytest.approx(variance / simulated.N_TEXTS**2, rel=1e-9)
+    fit = by_gold(exact).covariance[0, 0]
+    assert fit == pytest.approx(variance / simulated.N_TEXTS**2, rel=1e-9)
 
 
 def test_power_tuning_of_a_simple_sample_is_that_of_ppi() -> None:
-    made = problem("mean")
-    others = np.setdiff1d(np.arange(simulated.N_TEXTS), made.rows)
-    wanted = label_weight.best_lam(made.y, made.y_hat[made.rows], made.y_hat[others])
-    found = label_weight.tuned_means(made)
+    case = problem("mean")
+    others = np.setdiff1d(np.arange(simulated.N_TEXTS), case.rows)
+    by_ppi = label_weight.best_lam(case.y, case.y_hat[case.rows], case.y_hat[others])
+    tuned = label_weight.tuned_means(case)
     # PPI includes only the labels of texts without a code, so its lam is N / (N - n)
     # times lam of DSL.
-    assert wanted == pytest.approx(found.lam * 0.9, rel=0.05)
+    assert by_ppi == pytest.approx(tuned.lam * 0.9, rel=0.05)
 
 
 @pytest.mark.parametrize("design", ["simple", "stratified", "uncertainty"])
 def test_the_best_lam_has_the_smallest_variance(design: str) -> None:
-    made = problem("mean", design, 4)
-    best = label_weight.tuned_means(made).covariance[0, 0]
+    case = problem("mean", design, 4)
+    best = label_weight.tuned_means(case).covariance[0, 0]
     for lam in (0.0, 0.3, 0.6, 1.0):
-        assert best < dsl.rectified_estimate(made, lam).covariance[0, 0] * 1.03
+        assert best < dsl.rectified_estimate(case, lam).covariance[0, 0] * 1.03
 
 
 def in_groups(seed: int, design: str) -> dsl.Problem:
     """Return shares in two groups; labels are nearly always right in the first group."""
     rng = np.random.default_rng(seed)
-    texts = simulated.made(rng, simulated.N_TEXTS)
+    texts = simulated.random_texts(rng, simulated.N_TEXTS)
     right = rng.random(simulated.N_TEXTS) < np.where(texts.group == 1, 0.6, 0.95)
     texts = dataclasses.replace(texts, label=np.where(right, texts.code, 1 - texts.code))
     draw = simulated.drawn(texts, design, rng)
@@ -146,13 +146,13 @@ def in_groups(seed: int, design: str) -> dsl.Problem:
 
 @pytest.mark.parametrize("design", ["stratified", "uncertainty"])
 def test_each_group_has_the_lam_of_its_own_smallest_variance(design: str) -> None:
-    made = in_groups(5, design)
-    best = label_weight.tuned_means(made)
+    case = in_groups(5, design)
+    best = label_weight.tuned_means(case)
     for lam in (0.0, 0.3, 0.6, 1.0):
-        other = dsl.rectified_estimate(made, lam)
-        same = dsl.rectified_estimate(made, np.full(2, lam))
-        np.testing.assert_allclose(same.theta, other.theta)
-        np.testing.assert_allclose(same.covariance, other.covariance)
+        other = dsl.rectified_estimate(case, lam)
+        by_group = dsl.rectified_estimate(case, np.full(2, lam))
+        np.testing.assert_allclose(by_group.theta, other.theta)
+        np.testing.assert_allclose(by_group.covariance, other.covariance)
         assert (best.std_errors < other.std_errors * 1.02).all()
     assert best.lams[0] > best.lams[1]  # labels of the first group are nearly all right
     assert np.isnan(best.lam)
@@ -160,44 +160,44 @@ def test_each_group_has_the_lam_of_its_own_smallest_variance(design: str) -> Non
 
 def test_a_weight_for_each_group_is_a_fit_of_each_group() -> None:
     """Means of two groups with two weights are those of each group, also covariances."""
-    made = in_groups(6, "stratified")
-    both = dsl.rectified_estimate(made, np.array([0.9, 0.2]))
+    case = in_groups(6, "stratified")
+    both = dsl.rectified_estimate(case, np.array([0.9, 0.2]))
     for g, lam in enumerate((0.9, 0.2)):
-        alone = dsl.rectified_estimate(made, lam)
+        alone = dsl.rectified_estimate(case, lam)
         assert both.theta[g] == pytest.approx(alone.theta[g])
         assert both.covariance[g, g] == pytest.approx(alone.covariance[g, g])
     assert abs(both.covariance[0, 1]) < both.covariance[0, 0]
 
 
 def test_clusters_make_intervals_wider() -> None:
-    made = problem("mean")
+    case = problem("mean")
     rng = np.random.default_rng(1)
-    alone = dataclasses.replace(made, strata=None)
-    each = dataclasses.replace(alone, clusters=np.arange(simulated.N_TEXTS))
-    single, separate = by_dsl(alone).std_errors, by_dsl(each).std_errors
+    alone = dataclasses.replace(case, strata=None)
+    clustered = dataclasses.replace(alone, clusters=np.arange(simulated.N_TEXTS))
+    single, separate = by_dsl(alone).std_errors, by_dsl(clustered).std_errors
     assert separate == pytest.approx(single, rel=1e-2)
     # Speakers who repeat themselves: twenty texts each, sorted by label.
-    sorted_ = np.argsort(np.argsort(made.y_hat + rng.random(simulated.N_TEXTS) / 2))
+    sorted_ = np.argsort(np.argsort(case.y_hat + rng.random(simulated.N_TEXTS) / 2))
     wide = dataclasses.replace(alone, clusters=sorted_ // 20)
     assert (by_dsl(wide).std_errors > 1.1 * single).all()
     assert (dsl.naive(wide).std_errors > 2 * dsl.naive(alone).std_errors).all()
 
 
 def test_what_has_no_solution_is_said() -> None:
-    made = problem("logit")
-    perfect = dataclasses.replace(made, y=(made.x[:, 1] > 0).astype(float))
+    case = problem("logit")
+    perfect = dataclasses.replace(case, y=(case.x[:, 1] > 0).astype(float))
     with pytest.raises(FitError, match=r"separated.*column [12] of the model"):
         by_gold(perfect)
-    double = np.column_stack([made.x_hat, made.x_hat[:, 1]])
+    double = np.column_stack([case.x_hat, case.x_hat[:, 1]])
     with pytest.raises(FitError, match="linearly dependent"):
-        dsl.naive(dataclasses.replace(made, x_hat=double))
-    none = np.column_stack([made.x_hat, np.zeros(len(made.y_hat))])
+        dsl.naive(dataclasses.replace(case, x_hat=double))
+    none = np.column_stack([case.x_hat, np.zeros(len(case.y_hat))])
     with pytest.raises(FitError, match="column 4 of the model is 0 everywhere"):
-        dsl.naive(dataclasses.replace(made, x_hat=none))
+        dsl.naive(dataclasses.replace(case, x_hat=none))
     with pytest.raises(FitError, match="2 rows for 3 coefficients"):
         by_gold(
             dataclasses.replace(
-                made, rows=made.rows[:2], x=made.x[:2], y=made.y[:2], probs=made.probs[:2]
+                case, rows=case.rows[:2], x=case.x[:2], y=case.y[:2], probs=case.probs[:2]
             )
         )
 
@@ -218,9 +218,9 @@ def test_large_log_odds_are_not_separated(seed: int) -> None:
         with pytest.raises(FitError, match=r"separated.*column 3 of"):
             solve("logit", x, y, np.ones(n))
         return
-    found = solve("logit", x, y, np.ones(n))
-    wanted = GLM(y, x, family=families.Binomial()).fit(tol=1e-12).params
-    np.testing.assert_allclose(found, wanted, atol=1e-6)
+    fit = solve("logit", x, y, np.ones(n))
+    expected = GLM(y, x, family=families.Binomial()).fit(tol=1e-12).params
+    np.testing.assert_allclose(fit, expected, atol=1e-6)
 
 
 @pytest.mark.long(
@@ -231,10 +231,10 @@ def test_intervals_hold_the_truth_where_naive_ones_do_not() -> None:
     draws = sized(40, 200)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)
-        found = simulated.measured(draws, 3)
-    assert set(found["n_failed"].values()) == {0}
+        simulation = simulated.measured(draws, 3)
+    assert set(simulation["n_failed"].values()) == {0}
     error = 4 * np.sqrt(0.95 * 0.05 / draws)
-    valid = [row for row in found["rows"] if row["method"] != "naive"]
+    valid = [row for row in simulation["rows"] if row["method"] != "naive"]
     assert {row["method"] for row in valid} == {"gold", "ppi", "dsl"}
     regressions = {"ols", "logit", "covariate"}
     assert not [r for r in valid if r["method"] == "ppi" and r["estimate"] in regressions]
@@ -242,7 +242,7 @@ def test_intervals_hold_the_truth_where_naive_ones_do_not() -> None:
         assert row["coverage"] == pytest.approx(0.95, abs=error), row
     naive = {
         row["estimate"]: row["coverage"]
-        for row in found["rows"]
+        for row in simulation["rows"]
         if row["method"] == "naive" and row["coefficient"] == 0
     }
     assert naive.pop("mean") < 0.8
@@ -254,7 +254,7 @@ def test_intervals_hold_the_truth_where_naive_ones_do_not() -> None:
 @pytest.mark.parametrize("design", ["simple", "stratified", "uncertainty"])
 def test_intervals_about_these_texts_hold_what_all_codes_would_give(design: str) -> None:
     rng = np.random.default_rng(11)
-    texts = simulated.made(rng, simulated.N_TEXTS)
+    texts = simulated.random_texts(rng, simulated.N_TEXTS)
     ones = np.ones((simulated.N_TEXTS, 1))
     groups = np.column_stack([ones, texts.group])
     truths = {
@@ -265,10 +265,10 @@ def test_intervals_about_these_texts_hold_what_all_codes_would_give(design: str)
     held = dict.fromkeys(truths, 0)
     for generator in rng.spawn(draws):
         draw = simulated.drawn(texts, design, generator)
-        for name, made, which in simulated.problems(texts, draw):
+        for name, case, which in simulated.problems(texts, draw):
             if name in truths:
-                found = by_dsl(dataclasses.replace(made, target="texts"))
-                away = np.abs(found.theta - truths[name][0]) / found.std_errors
+                fit = by_dsl(dataclasses.replace(case, target="texts"))
+                away = np.abs(fit.theta - truths[name][0]) / fit.std_errors
                 held[name] += int(away[which][0] <= 1.96)
     for n in held.values():
         assert n / draws == pytest.approx(0.95, abs=4 * np.sqrt(0.95 * 0.05 / draws))

@@ -16,13 +16,13 @@ WEIGHTS = RNG.uniform(0.5, 3, N)
 
 @pytest.mark.parametrize("penalty", [0.05, 1.0, 30.0])
 def test_coefficients_are_those_of_scikit_learn(penalty: float) -> None:
-    made = heads.fit_heads(
+    coefficients = heads.fit_heads(
         X, CODES, WEIGHTS[None], np.array([penalty]), n_labels=K, tolerance=1e-9
     )[0]
     other = LogisticRegression(C=1 / penalty, tol=1e-12, max_iter=10_000)
     other.fit(X, CODES, sample_weight=WEIGHTS)
-    assert np.abs(made[1:].T - other.coef_).max() < 1e-5
-    assert heads.softmax(made[0] + X @ made[1:]) == pytest.approx(
+    assert np.abs(coefficients[1:].T - other.coef_).max() < 1e-5
+    assert heads.softmax(coefficients[0] + X @ coefficients[1:]) == pytest.approx(
         other.predict_proba(X), abs=1e-6
     )
 
@@ -44,8 +44,8 @@ def test_heads_fitted_together_are_those_fitted_alone() -> None:
 
 
 def test_mean_probabilities_are_the_weighted_shares_of_the_codes() -> None:
-    made = heads.fit_heads(X, CODES, WEIGHTS[None], np.array([5.0]), n_labels=K)[0]
-    probs = heads.softmax(made[0] + X @ made[1:])
+    coefs = heads.fit_heads(X, CODES, WEIGHTS[None], np.array([5.0]), n_labels=K)[0]
+    probs = heads.softmax(coefs[0] + X @ coefs[1:])
     shares = np.bincount(CODES, WEIGHTS) / WEIGHTS.sum()
     assert WEIGHTS @ probs / WEIGHTS.sum() == pytest.approx(shares, abs=1e-5)
 
@@ -53,8 +53,8 @@ def test_mean_probabilities_are_the_weighted_shares_of_the_codes() -> None:
 def test_no_prediction_depends_on_its_own_code() -> None:
     folds = heads.deal_folds(range(N), [0] * N, 5, np.random.default_rng(1))
     changed = CODES.copy()
-    own = folds == 2
-    changed[own] = (CODES[own] + 1) % K
+    part = folds == 2
+    changed[part] = (CODES[part] + 1) % K
 
     def crossed(codes: np.ndarray) -> heads.Crossed:
         rng = np.random.default_rng(7)
@@ -63,12 +63,12 @@ def test_no_prediction_depends_on_its_own_code() -> None:
     before, after = crossed(CODES), crossed(changed)
     assert (before.probs[folds == 0] != after.probs[folds == 0]).any()
     first = heads.best_head(
-        [X[~own]], CODES[~own], WEIGHTS[~own], np.random.default_rng(3), n_labels=K
+        [X[~part]], CODES[~part], WEIGHTS[~part], np.random.default_rng(3), n_labels=K
     )
     second = heads.best_head(
-        [X[~own]], changed[~own], WEIGHTS[~own], np.random.default_rng(3), n_labels=K
+        [X[~part]], changed[~part], WEIGHTS[~part], np.random.default_rng(3), n_labels=K
     )
-    assert (first.probs(X[own]) == second.probs(X[own])).all()
+    assert (first.probs(X[part]) == second.probs(X[part])).all()
     for fold, head in enumerate(before.heads):
         held = folds == fold
         assert (before.probs[held] == head.probs(X[held])).all()
@@ -89,22 +89,22 @@ def test_folds_are_even_within_strata_and_keep_units_together() -> None:
 
 def test_components_keep_distances_and_have_unit_variance() -> None:
     vectors = RNG.normal(size=(50, 6)) * 3 + 10
-    made = heads.components(vectors)
+    scaled = heads.components(vectors)
     total = np.sqrt(((vectors - vectors.mean(axis=0)) ** 2).sum() / 50)
     between = np.linalg.norm(vectors[:, None] - vectors, axis=2) / total
-    assert np.linalg.norm(made[:, None] - made, axis=2) == pytest.approx(between)
-    assert (made**2).sum() / 50 == pytest.approx(1)
+    assert np.linalg.norm(scaled[:, None] - scaled, axis=2) == pytest.approx(between)
+    assert (scaled**2).sum() / 50 == pytest.approx(1)
     assert heads.components(RNG.normal(size=(300, 150))).shape == (300, 100)
 
 
 def test_log_probabilities_of_certain_labels_are_finite() -> None:
-    made = heads.log_probs(np.array([[1.0, 0.0], [0.0, 1.0], [0.5, 0.5]]))
-    assert np.isfinite(made).all()
-    assert made.sum(axis=1) == pytest.approx(0)
+    logs = heads.log_probs(np.array([[1.0, 0.0], [0.0, 1.0], [0.5, 0.5]]))
+    assert np.isfinite(logs).all()
+    assert logs.sum(axis=1) == pytest.approx(0)
     assert (heads.log_probs(np.full((4, 2), 0.5)) == 0).all()
 
 
 def test_a_constant_vector_gives_no_component() -> None:
-    made = heads.components(np.ones((5, 3)))
-    assert np.isfinite(made).all()
-    assert (made == 0).all()
+    scaled = heads.components(np.ones((5, 3)))
+    assert np.isfinite(scaled).all()
+    assert (scaled == 0).all()

@@ -35,15 +35,15 @@ def problem_of(
     )
 
 
-def influences(made: Problem, lam: float = 0.0) -> Influences:
-    return Influences.of(made, lam, dsl.solution_at(made, lam), np.ones((1, 1)))
+def influences(study: Problem, lam: float = 0.0) -> Influences:
+    return Influences.of(study, lam, dsl.solution_at(study, lam), np.ones((1, 1)))
 
 
 @pytest.mark.parametrize("n_texts", [60, 300, 6000])
 def test_codes_alone_need_as_many_as_by_cochrans_rule(n_texts: int) -> None:
     y = np.random.default_rng(1).lognormal(size=n_texts)
-    made = problem_of(y, np.zeros(n_texts), np.arange(50))
-    needed = influences(made).codes_needed()
+    study = problem_of(y, np.zeros(n_texts), np.arange(50))
+    needed = influences(study).codes_needed()
     assert needed == pytest.approx([25 * stats.skew(y[:50], bias=False) ** 2])
 
 
@@ -58,17 +58,17 @@ def test_the_third_moment_is_that_of_the_estimates(lam: float, target: Any) -> N
     y = rng.gamma(0.2, size=(n_draws, n_texts))
     hat = 0.5 * y + rng.gamma(0.2, size=(n_draws, n_texts))
     codes, rest = y[:, :n], hat[:, :n]  # the texts are exchangeable
-    found = lam * hat.mean(axis=1) + (codes - lam * rest).mean(axis=1)
-    found -= 0.2 if target == "population" else y.mean(axis=1)
-    told = []
+    estimates = lam * hat.mean(axis=1) + (codes - lam * rest).mean(axis=1)
+    estimates -= 0.2 if target == "population" else y.mean(axis=1)
+    moments = []
     for i in range(3000):
-        made = problem_of(y[i], hat[i], np.arange(n), target)
-        told.append(np.concatenate(influences(made, lam).moments()))
-    third, _, variance, _ = np.mean(told, axis=0)
+        study = problem_of(y[i], hat[i], np.arange(n), target)
+        moments.append(np.concatenate(influences(study, lam).moments()))
+    third, _, variance, _ = np.mean(moments, axis=0)
     variance *= n / (n - 1)
-    assert variance == pytest.approx(found.var(), rel=0.06)
+    assert variance == pytest.approx(estimates.var(), rel=0.06)
     skew = third * n**2 / (n - 1) / (n - 2) / variance**1.5
-    assert skew == pytest.approx(stats.skew(found), abs=0.07)
+    assert skew == pytest.approx(stats.skew(estimates), abs=0.07)
 
 
 @pytest.mark.parametrize("n", [100, 270])
@@ -79,30 +79,30 @@ def test_the_covariance_with_the_variance_is_that_of_samples(lam: float, n: int)
     y = (rng.random(n_texts) < 0.1).astype(float)
     hat = np.where(rng.random(n_texts) < 0.5, y, 0.0)
     rest = y - lam * hat
-    found = np.empty((n_draws, 2))
+    samples = np.empty((n_draws, 2))
     for i in range(n_draws):
         rows = rng.permutation(n_texts)[:n]
-        found[i] = rest[rows].mean(), rest[rows].var(ddof=1) * (1 - n / n_texts) / n
-    told = np.cov(found.T)[0, 1]
+        samples[i] = rest[rows].mean(), rest[rows].var(ddof=1) * (1 - n / n_texts) / n
+    covariance = np.cov(samples.T)[0, 1]
     rows = np.sort(rng.permutation(n_texts)[:n])
     _, joint, _, _ = influences(problem_of(y, hat, rows, "texts"), lam).moments()
-    assert joint == pytest.approx(told, rel=0.35)
+    assert joint == pytest.approx(covariance, rel=0.35)
 
 
 def test_a_sum_of_clusters_is_one_number() -> None:
     y = np.random.default_rng(3).lognormal(size=240)
-    made = problem_of(y, np.zeros(240), np.arange(240))
-    single = influences(made).codes_needed()
-    alone = replace(made, clusters=np.arange(240))
+    study = problem_of(y, np.zeros(240), np.arange(240))
+    single = influences(study).codes_needed()
+    alone = replace(study, clusters=np.arange(240))
     assert influences(alone).codes_needed() == pytest.approx(single)
-    four = replace(made, clusters=np.arange(240) // 4)
+    four = replace(study, clusters=np.arange(240) // 4)
     assert (influences(four).codes_needed() != single).all()
 
 
 def test_two_values_and_constant_values_need_no_more() -> None:
     y = np.arange(200) % 50 == 0
-    made = problem_of(y.astype(float), np.zeros(200), np.arange(100))
-    assert np.isnan(influences(made).codes_needed()).all()
+    study = problem_of(y.astype(float), np.zeros(200), np.arange(100))
+    assert np.isnan(influences(study).codes_needed()).all()
     whole = problem_of(np.arange(40.0), np.zeros(40), np.arange(40), "texts")
     assert influences(whole).codes_needed().tolist() == [0]
 
@@ -129,8 +129,8 @@ def notes_of(values: np.ndarray, **options: Any) -> list[str]:
     codes = [float(values[i]) if i % 4 < 2 else None for i in range(400)]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)
-        found = lh.estimate(data, codes, prob="simple", label="label", **options)
-    return [note for note in found.notes if "so skewed" in note]
+        estimates = lh.estimate(data, codes, prob="simple", label="label", **options)
+    return [note for note in estimates.notes if "so skewed" in note]
 
 
 @pytest.mark.more(
@@ -196,17 +196,17 @@ def test_three_equal_codes_of_a_group_show_no_difference() -> None:
     group = np.repeat(["large", "small"], [570, 30])
     codes = ["yes" if i % 3 == 0 else "no" for i in range(100)] + ["no"] * 3
     rows = [*range(100), 570, 571, 572]
-    told: list[str | None] = [None] * 600
+    column: list[str | None] = [None] * 600
     for row, code in zip(rows, codes, strict=True):
-        told[row] = code
+        column[row] = code
     data = {"label": ["yes", "no"] * 300, "group": group.tolist()}
     data["p"] = np.where(group == "large", 100 / 570, 0.1).tolist()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        found = lh.estimate(
-            data, told, outcome="yes", by="group", prob="p", methods=["gold"]
+        estimates = lh.estimate(
+            data, column, outcome="yes", by="group", prob="p", methods=["gold"]
         )
-    (row,) = [row for row in found.rows if row.term == "difference"]
+    (row,) = [row for row in estimates.rows if row.term == "difference"]
     assert row.estimate == pytest.approx(-0.34)
     assert row.low < -0.34 < 0 < row.high
 
@@ -220,9 +220,9 @@ def test_an_unseen_case_on_a_slope_has_not_the_most_extreme_covariates() -> None
     for far in (0.0, 30.0):
         x = np.column_stack([np.ones(n_texts), rng.choice([-1.0, 1.0], n_texts)])
         x[-20:, 1] += far  # not coded
-        made = replace(problem_of(y, y, rows), x_hat=x, x=x[rows])
-        found = Influences.of(made, 1.0, dsl.solution_at(made, 1.0), np.eye(2))
-        (case, _) = found.cases((0.0, 1.0), 0.95)
+        study = replace(problem_of(y, y, rows), x_hat=x, x=x[rows])
+        effects = Influences.of(study, 1.0, dsl.solution_at(study, 1.0), np.eye(2))
+        (case, _) = effects.cases((0.0, 1.0), 0.95)
         pull = np.abs(x[:, 1] - x[:, 1].mean()) / ((x[:, 1] - x[:, 1].mean()) ** 2).sum()
         usual = np.sqrt((pull**2).mean()) * n_texts / len(rows)
         sizes[far] = case.size[1] / usual

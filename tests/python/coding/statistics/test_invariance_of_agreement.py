@@ -49,40 +49,38 @@ COEFFICIENTS: dict[str, Callable[..., Any]] = {
 }
 
 
-def numbers(found: Any) -> np.ndarray:
+def numbers(measure: Any) -> np.ndarray:
     names = ("value", "low", "high", "se", "observed", "expected", "n_units")
-    return np.array([getattr(found, name) for name in names], dtype=float)
+    return np.array([getattr(measure, name) for name in names], dtype=float)
 
 
 @pytest.mark.parametrize("name", COEFFICIENTS)
 def test_neither_order_nor_names_of_coders_nor_types_matter(name: str) -> None:
     of = COEFFICIENTS[name]
-    wanted = numbers(of(CODES, unit_weights=WEIGHTS))
+    expected = numbers(of(CODES, unit_weights=WEIGHTS))
     order = np.random.default_rng(1).permutation(N)
     mixed = [[codes[i] for i in order] for codes in CODES]
     swapped = [CODES[1], CODES[0], *CODES[2:]]
-    texts = [[None if code is None else f"{code}.0" for code in each] for each in CODES]
-    floats = np.array(
-        [[np.nan if x is None else x for x in each] for each in CODES], float
-    )
-    found = [
+    texts = [[None if code is None else f"{code}.0" for code in row] for row in CODES]
+    floats = np.array([[np.nan if x is None else x for x in row] for row in CODES], float)
+    values = [
         of(mixed, unit_weights=[WEIGHTS[i] for i in order]),
-        *(of(each, unit_weights=WEIGHTS) for each in (swapped, texts, floats)),
+        *(of(row, unit_weights=WEIGHTS) for row in (swapped, texts, floats)),
         of(CODES, unit_weights=[3.7 * w for w in WEIGHTS]),
     ]
-    for each in found:
-        np.testing.assert_allclose(numbers(each), wanted, rtol=1e-9)
+    for row in values:
+        np.testing.assert_allclose(numbers(row), expected, rtol=1e-9)
 
 
 @pytest.mark.parametrize("name", COEFFICIENTS)
 def test_units_without_weight_or_code_do_not_count(name: str) -> None:
     of = COEFFICIENTS[name]
-    wanted = numbers(of(CODES, unit_weights=WEIGHTS))
+    expected = numbers(of(CODES, unit_weights=WEIGHTS))
     without_code = [[*codes, *[None] * 6] for codes in CODES]
     without_weight = [[*codes, *codes[:6]] for codes in CODES]
     for codes, more in ((without_code, 2), (without_weight, 0)):
-        found = of(codes, unit_weights=[*WEIGHTS, *[more] * 6])
-        np.testing.assert_allclose(numbers(found), wanted, rtol=1e-9)
+        measure = of(codes, unit_weights=[*WEIGHTS, *[more] * 6])
+        np.testing.assert_allclose(numbers(measure), expected, rtol=1e-9)
 
 
 @pytest.mark.parametrize("name", [name for name in COEFFICIENTS if "alpha" not in name])
@@ -90,13 +88,13 @@ def test_whole_weights_count_like_repeated_units(name: str) -> None:
     """Alpha is left out: its expected disagreement depends on the number of codes."""
     of = COEFFICIENTS[name]
     repeated = [np.repeat(np.array(c, dtype=object), WEIGHTS).tolist() for c in CODES]
-    found = of(CODES, unit_weights=WEIGHTS).value
-    assert found == pytest.approx(of(repeated).value, abs=1e-12)
+    weighted = of(CODES, unit_weights=WEIGHTS).value
+    assert weighted == pytest.approx(of(repeated).value, abs=1e-12)
 
 
 def test_scales_have_the_invariances_of_their_distances() -> None:
     def changed(scale: str, to: Callable[[int], float]) -> float:
-        codes = [[None if x is None else to(x) for x in each] for each in CODES]
+        codes = [[None if x is None else to(x) for x in row] for row in CODES]
         return COEFFICIENTS[f"alpha {scale}"](codes).value
 
     for scale, to in (
@@ -107,13 +105,13 @@ def test_scales_have_the_invariances_of_their_distances() -> None:
         ("interval", lambda x: 1e-9 * x),
         ("ratio", lambda x: 7 * x),
     ):
-        wanted = COEFFICIENTS[f"alpha {scale}"](CODES).value
-        assert changed(scale, to) == pytest.approx(wanted, abs=1e-9)
+        expected = COEFFICIENTS[f"alpha {scale}"](CODES).value
+        assert changed(scale, to) == pytest.approx(expected, abs=1e-9)
 
 
 def measures(ratings: np.ndarray, **options: Any) -> dict[str, np.ndarray]:
-    found = number_agreement(ratings, **options).measures
-    return {name: np.array([m.value, m.low, m.high]) for name, m in found.items()}
+    agreement = number_agreement(ratings, **options).measures
+    return {name: np.array([m.value, m.low, m.high]) for name, m in agreement.items()}
 
 
 @pytest.mark.parametrize("unit", [1e-9, 1e-6, 1e6])
@@ -122,40 +120,40 @@ def test_agreement_of_numbers_has_any_unit(unit: float) -> None:
     first = rng.normal(5, 2, 60)
     ratings = np.array([first, first + rng.normal(0, 1, 60)])
     weights = rng.uniform(0.5, 3, 60)
-    wanted = measures(ratings, unit_weights=weights)
+    base = measures(ratings, unit_weights=weights)
     for name, values in measures(ratings * unit, unit_weights=weights).items():
         times = unit if name in {"rmse", "mae", "bias"} else 1
-        np.testing.assert_allclose(values / times, wanted[name], rtol=1e-7, err_msg=name)
+        np.testing.assert_allclose(values / times, base[name], rtol=1e-7, err_msg=name)
     swapped = measures(ratings[::-1], unit_weights=weights)
     swapped["bias"] = -swapped["bias"][[0, 2, 1]]
     for name, values in swapped.items():
-        np.testing.assert_allclose(values, wanted[name], rtol=1e-9)
+        np.testing.assert_allclose(values, base[name], rtol=1e-9)
 
 
 def test_numbers_that_differ_by_rounding_have_no_correlation() -> None:
-    same = np.full(12, 0.3)
-    same[::2] = 0.1 + 0.2
-    found = measures(np.array([same, same[::-1]]))
-    assert np.isnan(found["pearson"]).all()
-    assert np.isnan(found["icc"]).all()
+    rounded = np.full(12, 0.3)
+    rounded[::2] = 0.1 + 0.2
+    agreement = measures(np.array([rounded, rounded[::-1]]))
+    assert np.isnan(agreement["pearson"]).all()
+    assert np.isnan(agreement["icc"]).all()
 
 
 def validated(data: pd.DataFrame, **options: Any) -> dict[str, np.ndarray]:
     arguments = {"truth": ["a", "b", "c"], "prob": "sure", **options}
-    found = lh.validate(data, **arguments)
-    accuracy, people = found.accuracy, found.ceiling
+    validation = lh.validate(data, **arguments)
+    accuracy, people = validation.accuracy, validation.ceiling
     named = {
         name: getattr(accuracy, name)
         for name in ("accuracy", "balanced_accuracy", "macro_f1", "majority_accuracy")
     }
-    for each in accuracy.per_label:
+    for score in accuracy.per_label:
         for part in ("precision", "recall", "f1"):
-            named[f"{part} of {each.label}"] = getattr(each, part)
+            named[f"{part} of {score.label}"] = getattr(score, part)
     named |= {
         f"ceiling {name}": getattr(people, name) for name in ("people", "difference")
     }
-    named |= {f"model {each.name}": each for each in found.model_agreement}
-    named |= {f"coders {each.name}": each for each in found.coder_agreement}
+    named |= {f"model {score.name}": score for score in validation.model_agreement}
+    named |= {f"coders {score.name}": score for score in validation.coder_agreement}
     return {key: np.array([m.value, m.low, m.high]) for key, m in named.items()}
 
 
@@ -171,7 +169,7 @@ def coded() -> pd.DataFrame:
 
 def test_a_validation_does_not_depend_on_rows_that_say_nothing() -> None:
     data = coded()
-    wanted = validated(data, weights="w")
+    expected = validated(data, weights="w")
     empty = pd.DataFrame({"label": [1] * 5 + [None] * 5, "w": 2, "sure": 0.5})
     swapped = data.rename(columns={"a": "b", "b": "a"})  # decides ties otherwise
     for other in (
@@ -181,9 +179,9 @@ def test_a_validation_does_not_depend_on_rows_that_say_nothing() -> None:
         data.assign(w=data["w"] * 0.3),
         swapped,
     ):
-        found = validated(other.reset_index(drop=True), weights="w")
-        assert found.keys() == wanted.keys()
-        for name, values in found.items():
+        numbers_now = validated(other.reset_index(drop=True), weights="w")
+        assert numbers_now.keys() == expected.keys()
+        for name, values in numbers_now.items():
             if other is swapped and not name.startswith(("ceiling", "coders")):
                 continue
-            np.testing.assert_allclose(values, wanted[name], atol=1e-9, err_msg=name)
+            np.testing.assert_allclose(values, expected[name], atol=1e-9, err_msg=name)

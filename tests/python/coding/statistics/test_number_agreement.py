@@ -18,39 +18,39 @@ MODEL = np.clip(np.round(PEOPLE + RNG.normal(0.5, 2, 40)), 0, 10)
 
 
 def test_icc_is_that_of_shrout_and_fleiss() -> None:
-    found = number_agreement(JUDGES)
-    assert found.icc.value == pytest.approx(0.2898, abs=5e-5)  # ICC(2,1) = .29
-    assert (found.n, found.n_raters) == (6, 4)
-    assert found.pearson is None
-    assert list(found.measures) == ["icc", "alpha"]
+    agreement = number_agreement(JUDGES)
+    assert agreement.icc.value == pytest.approx(0.2898, abs=5e-5)  # ICC(2,1) = .29
+    assert (agreement.n, agreement.n_raters) == (6, 4)
+    assert agreement.pearson is None
+    assert list(agreement.measures) == ["icc", "alpha"]
 
 
 @pytest.mark.parametrize("ratings", [JUDGES, [MODEL, PEOPLE]])
 def test_alpha_is_that_of_krippendorff(ratings: list[list[float]]) -> None:
-    wanted = krippendorff.alpha(
+    expected = krippendorff.alpha(
         reliability_data=np.array(ratings, dtype=float), level_of_measurement="interval"
     )
-    assert number_agreement(ratings).alpha.value == pytest.approx(wanted)
+    assert number_agreement(ratings).alpha.value == pytest.approx(expected)
 
 
 def test_correlations_and_errors_are_those_of_scipy_and_numpy() -> None:
-    found = number_agreement([MODEL, PEOPLE])
-    measures = {name: each.value for name, each in found.measures.items()}
+    pair = number_agreement([MODEL, PEOPLE])
+    measures = {name: measure.value for name, measure in pair.measures.items()}
     away = MODEL - PEOPLE
     assert measures["pearson"] == pytest.approx(stats.pearsonr(MODEL, PEOPLE)[0])
     assert measures["spearman"] == pytest.approx(stats.spearmanr(MODEL, PEOPLE)[0])
     assert measures["rmse"] == pytest.approx(math.sqrt((away**2).mean()))
     assert measures["mae"] == pytest.approx(abs(away).mean())
     assert measures["bias"] == pytest.approx(away.mean())
-    assert found.limits == pytest.approx(
+    assert pair.limits == pytest.approx(
         (away.mean() - 1.96 * away.std(ddof=1), away.mean() + 1.96 * away.std(ddof=1))
     )
     low, high = stats.pearsonr(MODEL, PEOPLE).confidence_interval()
-    assert found.pearson is not None
-    assert (found.pearson.low, found.pearson.high) == pytest.approx((low, high), abs=0.07)
-    assert found.bias is not None
+    assert pair.pearson is not None
+    assert (pair.pearson.low, pair.pearson.high) == pytest.approx((low, high), abs=0.07)
+    assert pair.bias is not None
     reach = stats.t.ppf(0.975, 39) * away.std(ddof=1) / math.sqrt(40)
-    assert found.bias.high - found.bias.value == pytest.approx(reach)
+    assert pair.bias.high - pair.bias.value == pytest.approx(reach)
 
 
 @pytest.mark.parametrize("name", ["pearson", "spearman", "icc", "alpha", "rmse"])
@@ -61,7 +61,7 @@ def test_intervals_are_those_of_the_derivatives_by_weights(
     """The derivatives are those of small changes of each weight."""
     scale = math.log if name == "rmse" else math.atanh
     w = RNG.uniform(1, 4, 40) if weighted else np.ones(40)
-    found = number_agreement([MODEL, PEOPLE], unit_weights=w).measures[name]
+    measure = number_agreement([MODEL, PEOPLE], unit_weights=w).measures[name]
     influences = []
     for i in range(40):
         moved = [
@@ -70,10 +70,10 @@ def test_intervals_are_those_of_the_derivatives_by_weights(
             )
             for sign in (1, -1)
         ]
-        one, other = (scale(each.measures[name].value) for each in moved)
+        one, other = (scale(agreement.measures[name].value) for agreement in moved)
         influences.append((one - other) / 2e-5)
     spread = math.sqrt(40 / 39 * (np.array(influences) ** 2).sum())
-    reach = (scale(found.high) - scale(found.low)) / 2
+    reach = (scale(measure.high) - scale(measure.low)) / 2
     kurtosis = stats.kurtosis(influences, fisher=False)
     df = 2 / (kurtosis / 40 - 37 / (40 * 39))  # 2 s^4 / Var(s^2)
     df = min(df, w.sum() ** 2 / (w**2).sum() - 1)
@@ -103,24 +103,24 @@ def test_intervals_hold_where_numbers_are_at_the_ends_of_a_scale(name: str) -> N
     truth = number_agreement(rated(200_000)).measures[name].value
     inside = 0
     for _ in range(300):
-        found = number_agreement(rated(60)).measures[name]
-        inside += found.low <= truth <= found.high
+        measure = number_agreement(rated(60)).measures[name]
+        inside += measure.low <= truth <= measure.high
     assert inside >= 276  # 92%, where 95% is expected: 2.4 standard errors
 
 
 def test_missing_and_degenerate_numbers() -> None:
     nan = math.nan
-    found = number_agreement([[1, 2, nan, 4, 5], [1, nan, 3, 4, 6]])
-    assert found.n == 3
+    agreement = number_agreement([[1, 2, nan, 4, 5], [1, nan, 3, 4, 6]])
+    assert agreement.n == 3
     constant = number_agreement([[1, 1, 1, 1], [1, 2, 3, 4]])
     assert constant.pearson is not None
     assert math.isnan(constant.pearson.value)
     assert math.isnan(constant.pearson.low)
-    same = number_agreement([[1, 2, 3], [1, 2, 3]])
-    assert same.icc.value == pytest.approx(1)
-    assert math.isnan(same.icc.low)
-    assert same.rmse is not None
-    assert same.rmse.value == 0
+    equal = number_agreement([[1, 2, 3], [1, 2, 3]])
+    assert equal.icc.value == pytest.approx(1)
+    assert math.isnan(equal.icc.low)
+    assert equal.rmse is not None
+    assert equal.rmse.value == 0
     few = number_agreement([[1.0], [2.0]])
     assert few.n == 1
     assert math.isnan(few.icc.value)

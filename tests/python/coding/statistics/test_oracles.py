@@ -34,15 +34,15 @@ def test_dsl_of_a_share_with_unequal_probabilities(seed: int) -> None:
     )
     options = {"outcome": "yes", "prob": "pi", "methods": ["dsl"]}
     for target in ("population", "texts"):
-        found = lh.estimate(data, "code", target=target, **options).rows[0]
+        row = lh.estimate(data, "code", target=target, **options).rows[0]
         corrected = label + drawn / pi * (y - label)
         share = corrected.mean()
         draw = (drawn * (1 - pi) / pi**2 * (y - label) ** 2).sum()
         texts = ((corrected - share) ** 2).sum() - draw
         n = drawn.sum()
         variance = draw * n / (n - 1) + (texts if target == "population" else 0)
-        assert found.estimate == pytest.approx(share, abs=1e-10)
-        assert found.std_error == pytest.approx(np.sqrt(variance) / n_texts, abs=1e-10)
+        assert row.estimate == pytest.approx(share, abs=1e-10)
+        assert row.std_error == pytest.approx(np.sqrt(variance) / n_texts, abs=1e-10)
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -78,19 +78,19 @@ def test_dsl_of_a_part_of_the_texts(left_out: str, design: str, seed: int) -> No
     if left_out == "without a label":
         used = data.assign(label=data["label"].where(data["part"]))
     options = {"outcome": "mean", "target": "texts", "methods": ["dsl"]}
-    found = lh.estimate(used, gold, **options).rows[0]
+    row = lh.estimate(used, gold, **options).rows[0]
     label, here = data["label"].to_numpy(), data["part"].to_numpy()
     total, variance = label[here].sum(), 0.0
     rows = np.array(gold.rows)
     strata = data["group"] if by else pd.Series("all", index=data.index)
     for stratum in strata.unique():
-        own = rows[(strata == stratum).to_numpy()[rows]]
-        error = (number - label)[own] * here[own]
-        n, size = len(own), (strata == stratum).sum()
+        drawn = rows[(strata == stratum).to_numpy()[rows]]
+        error = (number - label)[drawn] * here[drawn]
+        n, size = len(drawn), (strata == stratum).sum()
         total += size / n * error.sum()
         variance += size**2 * (1 - n / size) * error.var(ddof=1) / n
-    assert found.estimate == pytest.approx(total / here.sum(), abs=1e-10)
-    assert found.std_error == pytest.approx(np.sqrt(variance) / here.sum(), abs=1e-10)
+    assert row.estimate == pytest.approx(total / here.sum(), abs=1e-10)
+    assert row.std_error == pytest.approx(np.sqrt(variance) / here.sum(), abs=1e-10)
 
 
 def test_a_part_of_waves_has_the_error_of_a_group() -> None:
@@ -123,11 +123,11 @@ def test_labels_that_are_the_codes_have_the_width_of_all_codes() -> None:
     y = rng.normal(size=300)
     rows = rng.choice(300, 90, replace=False)
     ones = np.ones((300, 1))
-    found = by_dsl(
+    fit = by_dsl(
         dsl.Problem(
             kind="ols", x_hat=ones, y_hat=y, rows=rows, x=ones[rows], y=y[rows],
             probs=np.full(90, 0.3), strata=np.zeros(90, dtype=int),
         )
     )  # fmt: skip
-    assert found.theta[0] == pytest.approx(y.mean(), abs=1e-12)
-    assert found.covariance[0, 0] == pytest.approx(y.var() / 300, abs=1e-12)
+    assert fit.theta[0] == pytest.approx(y.mean(), abs=1e-12)
+    assert fit.covariance[0, 0] == pytest.approx(y.var() / 300, abs=1e-12)

@@ -22,8 +22,8 @@ def test_the_mean(n: int, n_others: int) -> None:
     codes = [*y.tolist(), *[None] * n_others]
     options = {"prob": "simple", "outcome": "mean", "methods": ["ppi"]}
     row = lh.estimate(data, codes, **options).rows[0]
-    wanted = ppi_py.ppi_mean_pointestimate(y, y_hat, others)
-    assert row.estimate == pytest.approx(float(np.ravel(wanted)[0]), abs=1e-9)
+    expected = ppi_py.ppi_mean_pointestimate(y, y_hat, others)
+    assert row.estimate == pytest.approx(float(np.ravel(expected)[0]), abs=1e-9)
     assert row.df == pytest.approx(n - 2)
     low, high = ppi_py.ppi_mean_ci(y, y_hat, others, alpha=0.05)
     width = float(np.ravel(high - low)[0]) / 1.959964 * t.ppf(0.975, n - 2)

@@ -68,6 +68,6 @@ def test_a_column_of_clusters_is_found_for_many_numbers() -> None:
     numbers = rng.normal(size=n // 20)[author] + rng.normal(size=n)
     frame = {"author": author.tolist()}
     labels = [f"{number:.12g}" for number in numbers]
-    found = clustering_column(frame, labels, np.arange(n), ())
-    assert found is not None
-    assert found[0] == "author"
+    column = clustering_column(frame, labels, np.arange(n), ())
+    assert column is not None
+    assert column[0] == "author"

@@ -26,18 +26,18 @@ def frequencies(draw: object, n_texts: int, draws: int = DRAWS) -> np.ndarray:
     return counts / draws
 
 
-def assert_equal_probs(found: np.ndarray, probs: np.ndarray) -> None:
+def assert_equal_probs(shares: np.ndarray, probs: np.ndarray) -> None:
     """Compare by a chi-squared sum; a correct draw fails once in a million times."""
     spread = probs * (1 - probs) / DRAWS
-    assert found[spread == 0] == pytest.approx(probs[spread == 0])
-    z = (found - probs)[spread > 0] / np.sqrt(spread[spread > 0])
+    assert shares[spread == 0] == pytest.approx(probs[spread == 0])
+    z = (shares - probs)[spread > 0] / np.sqrt(spread[spread > 0])
     assert np.abs(z).max() < 5
     assert (z**2).sum() < len(z) + 5 * math.sqrt(2 * len(z))
 
 
 def test_simple_draws() -> None:
-    found = frequencies(lambda rng: sampling.draw_simple(30, 12, rng), 30)
-    assert_equal_probs(found, np.full(30, 0.4))
+    shares = frequencies(lambda rng: sampling.draw_simple(30, 12, rng), 30)
+    assert_equal_probs(shares, np.full(30, 0.4))
     draw = sampling.draw_simple(30, 12, np.random.default_rng(1))
     assert draw.probs.tolist() == [0.4] * 12
     assert sorted(set(draw.rows.tolist())) == draw.rows.tolist()
@@ -179,7 +179,7 @@ def test_estimates_have_the_width_that_was_planned(share: float) -> None:
     code, label = np.repeat([0, 0, 1, 1], sizes), np.repeat([0, 1, 0, 1], sizes)
     quantiles = (np.arange(25) + 0.5) / 25
     widths: dict[str, list[float]] = {"gold": [], "dsl": [], "ppi": []}
-    for method, found in widths.items():
+    for method, halves in widths.items():
         n = getattr(size, method)
         # Samples have all numbers of errors, and of codes 1, as often as by chance.
         false, missed, right = (
@@ -197,10 +197,10 @@ def test_estimates_have_the_width_that_was_planned(share: float) -> None:
                 prob="simple",
                 methods=[method],  # type: ignore[list-item] # of the names above
             ).rows
-            found.append((row.high - row.low) / 2)
+            halves.append((row.high - row.low) / 2)
         # With few codes PPI++ gives the labels a random weight, and may be shorter.
         least = 0.03 if method == "ppi" else 0.038
-        assert least < np.mean(found) < 0.042, method
+        assert least < np.mean(halves) < 0.042, method
 
 
 @pytest.mark.parametrize("target", ["population", "texts"])
@@ -217,11 +217,11 @@ def test_sizes_for_given_texts_have_the_width_planned(target: sampling.Target) -
         for _ in range(40):
             draw = sampling.draw_simple(n_texts, n or 0, rng)
             rows = draw.rows
-            made = dsl.Problem(
+            study = dsl.Problem(
                 kind="ols", x_hat=ones, y_hat=label, rows=rows, x=ones[rows],
                 y=code[rows], probs=draw.probs, strata=draw.strata[rows], target=target,
             )  # fmt: skip
-            errors.append(method(made).std_errors[0])
+            errors.append(method(study).std_errors[0])
         assert 1.97 * np.mean(errors) == pytest.approx(0.05, rel=0.03)
 
 

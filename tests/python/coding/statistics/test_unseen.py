@@ -17,13 +17,13 @@ N, N_CODES = 4000, 100
 
 def test_an_unseen_miss_of_a_large_weight_lowers_the_limits() -> None:
     """Codes of texts without the label have large weights, and show no missed case."""
-    given = ["yes"] * 50 + ["no"] * 50
+    labels = ["yes"] * 50 + ["no"] * 50
     gold = ["yes"] * 45 + ["no"] * 55
     weights = np.repeat([1.0, 30.0], 50)
-    codes = ModelAndPerson([given, gold])
-    found = accuracy_of(given, gold, unit_weights=weights, labels=["no", "yes"])
-    plain = accuracy_of(given, gold, labels=["no", "yes"])
-    yes = found.per_label[1]
+    codes = ModelAndPerson([labels, gold])
+    accuracy = accuracy_of(labels, gold, unit_weights=weights, labels=["no", "yes"])
+    plain = accuracy_of(labels, gold, labels=["no", "yes"])
+    yes = accuracy.per_label[1]
     assert yes.recall.value == 1
     assert yes.recall.low < 0.6 < plain.per_label[1].recall.low
     assert yes.unfound is not None
@@ -33,7 +33,7 @@ def test_an_unseen_miss_of_a_large_weight_lowers_the_limits() -> None:
         known = of(codes, unit_weights=weights)
         assert known.low < known.value < known.high
         even = of(codes)
-        assert (even.low, even.high) == (of([given, gold]).low, of([given, gold]).high)
+        assert (even.low, even.high) == (of([labels, gold]).low, of([labels, gold]).high)
 
 
 @pytest.mark.parametrize("worst", [1, 4])
@@ -55,9 +55,9 @@ def test_an_unseen_unit_of_kappa_is_a_unit_that_is_added(worst: int) -> None:
 def test_a_coder_with_one_label_does_not_make_agreement_unbounded(of: Any) -> None:
     """Where nearly all codes are equal, the derivative by a unit is without bound."""
     person = ["no"] * 8 + ["yes"] * 52
-    found = of([["yes"] * 60, person])
-    assert found.value == pytest.approx(0.0, abs=0.07)
-    assert found.low < found.value < found.high < 0.9
+    measure = of([["yes"] * 60, person])
+    assert measure.value == pytest.approx(0.0, abs=0.07)
+    assert measure.low < measure.value < measure.high < 0.9
 
 
 @pytest.mark.long(
@@ -67,11 +67,11 @@ def test_intervals_of_a_rare_label_hold() -> None:
     """Before, 95% intervals of all three coefficients held in half of the samples."""
     rng = np.random.default_rng(0)
     gold = rng.random(N) < 0.03
-    given = np.where(gold, rng.random(N) < 0.8, rng.random(N) < 0.01)
+    labels = np.where(gold, rng.random(N) < 0.8, rng.random(N) < 0.01)
     names = np.array(["no", "yes"])
     data = {
         "text": [f"text {i}" for i in range(N)],
-        "label": names[given.astype(int)].tolist(),
+        "label": names[labels.astype(int)].tolist(),
     }
     codes = names[gold.astype(int)].tolist()
     truth = {
@@ -86,7 +86,7 @@ def test_intervals_of_a_rare_label_hold() -> None:
             data, 2 * N_CODES, by="label", allocation="equal", text="text", label="label",
             seed=seed,
         )  # fmt: skip
-        found = lh.validate(data, drawn.with_codes([codes[row] for row in drawn.rows]))
-        for each in found.model_agreement[1:]:
-            held[each.name] += each.low <= truth[each.name] <= each.high
+        checks = lh.validate(data, drawn.with_codes([codes[row] for row in drawn.rows]))
+        for measure in checks.model_agreement[1:]:
+            held[measure.name] += measure.low <= truth[measure.name] <= measure.high
     assert min(held.values()) / n_draws >= 0.875

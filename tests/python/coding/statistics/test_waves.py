@@ -38,10 +38,10 @@ def test_the_total_is_unbiased_although_the_second_wave_depends_on_codes() -> No
     for drawn in first:
         probs = by_codes(drawn)
         for i in np.flatnonzero(probs):
-            found = waves.combine(
+            combined = waves.combine(
                 [wave(list(drawn), np.full(N, 2 / N), N), wave([i], probs, N - 2)]
             )
-            total = float(found.weights @ CODES[found.rows])
+            total = float(combined.weights @ CODES[combined.rows])
             mean += total * probs[i] / len(first)
             mean_square += total**2 * probs[i] / len(first)
             estimates.append(total)
@@ -65,26 +65,26 @@ def test_pooled_probabilities_would_be_biased() -> None:
 def test_simple_waves_are_one_simple_sample() -> None:
     n_texts, sizes = 100, [10, 20, 5]
     rng = np.random.default_rng(1)
-    left, made = np.arange(n_texts), []
+    left, drawn = np.arange(n_texts), []
     for n in sizes:
         rows = rng.choice(left, n, replace=False)
         probs = np.where(np.isin(np.arange(n_texts), left), n / len(left), 0.0)
-        made.append(wave(rows.tolist(), probs, len(left)))
+        drawn.append(wave(rows.tolist(), probs, len(left)))
         left = np.setdiff1d(left, rows)
-    found = waves.combine(made)
-    assert found.weights == pytest.approx(np.full(35, 100 / 35))
-    assert found.all_probs == pytest.approx(np.full(100, 0.35))
-    assert (np.diff(found.rows) > 0).all()
+    combined = waves.combine(drawn)
+    assert combined.weights == pytest.approx(np.full(35, 100 / 35))
+    assert combined.all_probs == pytest.approx(np.full(100, 0.35))
+    assert (np.diff(combined.rows) > 0).all()
     # With one variance for all waves, the variance equals the variance of a simple sample
     # of 35.
-    variance = float((found.scale**2 * found.left).sum())
+    variance = float((combined.scale**2 * combined.left).sum())
     assert variance == pytest.approx(100 * 65 / 35)
 
 
 def test_all_texts_drawn_leaves_nothing_to_estimate() -> None:
     probs = np.array([0, 0, 1.0, 1.0])
-    found = waves.combine([wave([0, 1], np.full(4, 0.5), 4), wave([2, 3], probs, 2)])
-    assert found.weights == pytest.approx(np.ones(4))
+    combined = waves.combine([wave([0, 1], np.full(4, 0.5), 4), wave([2, 3], probs, 2)])
+    assert combined.weights == pytest.approx(np.ones(4))
 
 
 @given(
@@ -119,15 +119,15 @@ def test_waves_of_one_text_have_the_weights_of_r_lure() -> None:
     # v_m L(i_m), v_m = 1 + (N - M) / (N - m) (1 / ((N - m + 1) q_m(i_m)) - 1).
     rng = np.random.default_rng(3)
     n_texts, n = 9, 5
-    left, made, expected = np.arange(n_texts), [], np.zeros(n_texts)
+    left, drawn, expected = np.arange(n_texts), [], np.zeros(n_texts)
     for m in range(1, n + 1):
         probs = np.zeros(n_texts)
         probs[left] = rng.dirichlet(np.full(len(left), 2.0))
         i = int(rng.choice(n_texts, p=probs))
-        made.append(wave([i], probs, len(left)))
+        drawn.append(wave([i], probs, len(left)))
         v = 1 + (n_texts - n) / (n_texts - m) * (1 / ((n_texts - m + 1) * probs[i]) - 1)
         expected[i] = n_texts / n * v
         left = np.setdiff1d(left, [i])
-    found = waves.combine(made)
-    assert found.weights == pytest.approx(expected[found.rows], rel=1e-12)
-    assert np.ptp(found.weights) > 0.1
+    combined = waves.combine(drawn)
+    assert combined.weights == pytest.approx(expected[combined.rows], rel=1e-12)
+    assert np.ptp(combined.weights) > 0.1

@@ -16,72 +16,72 @@ def codes(n: int = N, seed: int = 1) -> tuple[np.ndarray, np.ndarray]:
     """Return codes of four coders, a fifth of them missing, and the true labels."""
     rng = np.random.default_rng(seed)
     truth = rng.choice(NAMES, n, p=[0.5, 0.3, 0.2])
-    given = [
+    columns = [
         np.where(rng.random(n) < p, truth, (truth + rng.integers(1, NAMES, n)) % NAMES)
         for p in RIGHT
     ]
-    out = np.where(rng.random((len(RIGHT), n)) < 0.2, -1, np.array(given))
+    out = np.where(rng.random((len(RIGHT), n)) < 0.2, -1, np.array(columns))
     out[0, out.max(axis=0) < 0] = 0
     return out, truth
 
 
-def fitted(given: np.ndarray) -> lh.types.DawidSkene:
+def fitted(coded: np.ndarray) -> lh.types.DawidSkene:
     drawn = lh.gold_sample(
-        {"text": [f"text {i}" for i in range(given.shape[1])]}, given.shape[1]
+        {"text": [f"text {i}" for i in range(coded.shape[1])]}, coded.shape[1]
     )
     by_coder = {
         f"coder {j}": [None if code < 0 else str(code) for code in column]
-        for j, column in enumerate(given.tolist())
+        for j, column in enumerate(coded.tolist())
     }
     return lh.dawid_skene(drawn.with_codes(by_coder))
 
 
-def plain(given: np.ndarray, n_steps: int) -> list[list[float]]:
+def plain(coded: np.ndarray, n_steps: int) -> list[list[float]]:
     """Compute the algorithm as published: with loops over texts, coders and labels."""
-    n_coders, n = given.shape
+    n_coders, n = coded.shape
     z = []
     for i in range(n):
-        votes = [sum(given[j, i] == k for j in range(n_coders)) for k in range(NAMES)]
+        votes = [sum(coded[j, i] == k for j in range(n_coders)) for k in range(NAMES)]
         z.append([v / sum(votes) for v in votes])
     for _ in range(n_steps):
         prior = [sum(z[i][k] for i in range(n)) + 0.01 for k in range(NAMES)]
         pi = [[[0.0] * NAMES for _ in range(NAMES)] for _ in range(n_coders)]
         for j in range(n_coders):
             for k in range(NAMES):
-                there = [i for i in range(n) if given[j, i] >= 0]
-                total = sum(z[i][k] for i in there) + 0.01 * NAMES
+                rows = [i for i in range(n) if coded[j, i] >= 0]
+                total = sum(z[i][k] for i in rows) + 0.01 * NAMES
                 for c in range(NAMES):
-                    hits = sum(z[i][k] for i in there if given[j, i] == c)
+                    hits = sum(z[i][k] for i in rows if coded[j, i] == c)
                     pi[j][k][c] = (hits + 0.01) / total
         for i in range(n):
             joint = [
                 prior[k]
                 * math.prod(
-                    pi[j][k][given[j, i]] for j in range(n_coders) if given[j, i] >= 0
+                    pi[j][k][coded[j, i]] for j in range(n_coders) if coded[j, i] >= 0
                 )
                 for k in range(NAMES)
             ]
-            z[i] = [each / sum(joint) for each in joint]
+            z[i] = [share / sum(joint) for share in joint]
     return z
 
 
 def test_labels_are_those_of_the_algorithm_in_loops(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    given, _ = codes()
-    wanted = np.array(plain(given, 200))
-    assert fitted(given).probs == pytest.approx(wanted, abs=2e-3)
+    coded, _ = codes()
+    expected = np.array(plain(coded, 200))
+    assert fitted(coded).probs == pytest.approx(expected, abs=2e-3)
     monkeypatch.setattr(dawid_skene, "_LEAST_GAIN", -math.inf)  # no step is the last
     monkeypatch.setattr(dawid_skene, "_MOST_STEPS", 12)
-    assert fitted(given).probs == pytest.approx(np.array(plain(given, 12)), abs=1e-9)
+    assert fitted(coded).probs == pytest.approx(np.array(plain(coded, 12)), abs=1e-9)
 
 
 def test_errors_are_found() -> None:
-    given, truth = codes(600)
-    found = fitted(given)
-    assert list(found.accuracy.values()) == pytest.approx(RIGHT, abs=0.08)
-    votes = np.array([np.bincount(c[c >= 0], minlength=NAMES).argmax() for c in given.T])
-    by_model = np.array(found.labels, dtype=int)
+    coded, truth = codes(600)
+    consensus = fitted(coded)
+    assert list(consensus.accuracy.values()) == pytest.approx(RIGHT, abs=0.08)
+    votes = np.array([np.bincount(c[c >= 0], minlength=NAMES).argmax() for c in coded.T])
+    by_model = np.array(consensus.labels, dtype=int)
     assert (by_model == truth).mean() >= (votes == truth).mean()
 
 

@@ -28,10 +28,10 @@ def study(n: int = 200) -> tuple[Yes, Yes]:
 
 def test_each_label_is_a_yes_or_no_of_its_own() -> None:
     truth, model = study()
-    found = lh.validate(joined(model), joined(truth), labels=NAMES, several=True)
-    assert found.several
-    assert found.labels == tuple(NAMES)
-    of = found.accuracy
+    checks = lh.validate(joined(model), joined(truth), labels=NAMES, several=True)
+    assert checks.several
+    assert checks.labels == tuple(NAMES)
+    of = checks.accuracy
     assert of.accuracy.value == pytest.approx((truth == model).all(axis=1).mean())
     p, r, f, n = metrics.precision_recall_fscore_support(truth, model)
     for j, scores in enumerate(of.per_label):
@@ -43,25 +43,25 @@ def test_each_label_is_a_yes_or_no_of_its_own() -> None:
     assert of.macro_f1.low < np.mean(f) < of.macro_f1.high
     assert of.confusion.shape == (0, 0)
     kappas = []
-    for j, each in enumerate(found.label_agreement):
+    for j, row in enumerate(checks.label_agreement):
         columns = [model[:, j].tolist(), truth[:, j].tolist()]
-        assert same_results(each.model[1], lh.cohen_kappa(*columns))
-        assert same_results(each.model[2], lh.krippendorff_alpha(columns))
-        kappas.append(each.model[1].value)
-    assert found.model_agreement[1].value == pytest.approx(np.mean(kappas))
-    assert math.isnan(found.model_agreement[1].low)
-    assert not any("could not" in told for told in found.warnings)
-    assert not any("No interval" in told for told in found.warnings)
+        assert same_results(row.model[1], lh.cohen_kappa(*columns))
+        assert same_results(row.model[2], lh.krippendorff_alpha(columns))
+        kappas.append(row.model[1].value)
+    assert checks.model_agreement[1].value == pytest.approx(np.mean(kappas))
+    assert math.isnan(checks.model_agreement[1].low)
+    assert not any("could not" in line for line in checks.warnings)
+    assert not any("No interval" in line for line in checks.warnings)
 
 
 def test_order_and_the_word_for_none_do_not_matter() -> None:
     model = ["a; b", "", "b", None]
-    found = lh.validate(model, ["b;a", "none", "c", "a"], several=True)
-    assert found.labels == ("a", "b", "c")
-    assert found.accuracy.accuracy.value == pytest.approx(2 / 3)
-    assert found.wrong[0].truth == "c"
+    checks = lh.validate(model, ["b;a", "none", "c", "a"], several=True)
+    assert checks.labels == ("a", "b", "c")
+    assert checks.accuracy.accuracy.value == pytest.approx(2 / 3)
+    assert checks.wrong[0].truth == "c"
     other = lh.validate(model, ["b;a", "none", "c", "a"], labels=["a", "b"], several=True)
-    assert any("labels that the model cannot give: c." in told for told in other.warnings)
+    assert any("labels that the model cannot give: c." in line for line in other.warnings)
     assert lh.validate([""] * 9, [""] * 9, several=True).accuracy.majority_label == "none"
     with pytest.raises(ValueError, match="scale must be 'nominal' for several labels"):
         lh.validate(model, model, several=True, scale="ordinal")
@@ -73,27 +73,27 @@ def test_samples_know_it_and_pages_tell() -> None:
     gold = lh.gold_sample(data, 80, text="text", label="label", several=True, seed=1)
     ann = [joined(truth)[i] for i in gold.rows]
     gold = gold.with_codes({"ann": ann, "ben": ["war"] * 9 + ann[9:]})
-    found = lh.validate(data, gold, label="label")
-    assert found.several
-    of_label = found.label_agreement[0]
+    checks = lh.validate(data, gold, label="label")
+    assert checks.several
+    of_label = checks.label_agreement[0]
     assert [of.name for of in of_label.people] == [of.name for of in of_label.model]
-    page = repr(found)
+    page = repr(checks)
     assert "all labels right" in page
     assert "mean over labels      model and people" in page
     assert "model \\ people" not in page
-    rows = [row for row in found.rows() if row[:3] == ("between people", "alpha", "war")]
-    assert rows[0][3] == found.label_agreement[2].people[2].value
-    json.dumps(found.to_dict(), allow_nan=False)
-    assert plot_of(found, "labels").y.names[0].startswith("climate")
+    rows = [row for row in checks.rows() if row[:3] == ("between people", "alpha", "war")]
+    assert rows[0][3] == checks.label_agreement[2].people[2].value
+    json.dumps(checks.to_dict(), allow_nan=False)
+    assert plot_of(checks, "labels").y.names[0].startswith("climate")
     with pytest.raises(ValueError, match="several labels have no confusion matrix"):
-        plot_of(found, "confusion")
+        plot_of(checks, "confusion")
 
 
 def test_three_people_decide_on_each_label() -> None:
     codes = [["a"], ["a; b"], ["b"]]
-    found = lh.validate(["a; b"], codes, several=True)
-    assert found.accuracy.accuracy.value == 1
-    assert found.pairs[0].coefficients[0].value == 0.5  # the model and the first coder
+    checks = lh.validate(["a; b"], codes, several=True)
+    assert checks.accuracy.accuracy.value == 1
+    assert checks.pairs[0].coefficients[0].value == 0.5  # the model and the first coder
     nothing = lh.validate([""] * 3, [["none"] * 3] * 2, several=True)
     assert (nothing.labels, nothing.accuracy.accuracy.value) == ((), 1)
     assert "all labels right" in repr(nothing)

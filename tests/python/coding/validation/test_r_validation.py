@@ -27,26 +27,26 @@ def value(status: dict[str, Any]) -> Any:
 
 
 def columns_of(table: dict[str, Any]) -> dict[str, list[Any]]:
-    return {each["name"]: each["values"] for each in table["columns"]}
+    return {column["name"]: column["values"] for column in table["columns"]}
 
 
 def test_agreement_is_a_table() -> None:
     codes = [["a", "b", "a", None], ["a", "b", "b", "a"]]
-    made = value(_r.agreement(codes, MORE))
-    assert made["class"] == "llamaherd_agreement"
-    of = attributes(made)
+    reply = value(_r.agreement(codes, MORE))
+    assert reply["class"] == "llamaherd_agreement"
+    of = attributes(reply)
     assert (of["level"], of["scale"], of["is_weighted"]) == (0.95, "nominal", False)
-    found = columns_of(made)
-    assert found["coefficient"] == NOMINAL
-    assert found["value"][1] == lh.cohen_kappa(*codes).value
+    columns = columns_of(reply)
+    assert columns["coefficient"] == NOMINAL
+    assert columns["value"][1] == lh.cohen_kappa(*codes).value
     of_scale = {**MORE, "scale": "ordinal"}
     ordinal = columns_of(value(_r.agreement([[1, 2, 3], [1, 3, 3]], of_scale)))
     assert ordinal["coefficient"][1:4] == ["kappa", "linear kappa", "quadratic kappa"]
-    own = {**MORE, "kappa_weights": [0, 1, 4]}
-    found = columns_of(value(_r.agreement([[1, 2, 3, 3], [1, 3, 3, 1]], own)))
-    assert found["coefficient"] == [*NOMINAL[:2], "weighted kappa", *NOMINAL[2:]]
+    weighted = {**MORE, "kappa_weights": [0, 1, 4]}
+    columns = columns_of(value(_r.agreement([[1, 2, 3, 3], [1, 3, 3, 1]], weighted)))
+    assert columns["coefficient"] == [*NOMINAL[:2], "weighted kappa", *NOMINAL[2:]]
     squared = lh.cohen_kappa([1, 2, 3, 3], [1, 3, 3, 1], weights="quadratic")
-    assert found["value"][2] == pytest.approx(squared.value)
+    assert columns["value"][2] == pytest.approx(squared.value)
     refused = _r.agreement([["a"], ["b", "c"]], MORE)
     assert refused["error_type"] == "ArgumentError"
     assert "the same number of units for each coder" in refused["message"]
@@ -60,10 +60,10 @@ def test_agreement_has_every_coefficient(monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setitem(COEFFICIENTS, "new", further)
     for scale in ("nominal", "ordinal"):
         options = {**MORE, "scale": scale, "kappa_weights": [0, 1, 4]}
-        found = columns_of(value(_r.agreement([[1, 2, 3], [1, 3, 3]], options)))
+        columns = columns_of(value(_r.agreement([[1, 2, 3], [1, 3, 3]], options)))
         kinds = ["linear", "quadratic"] * (scale == "ordinal") + ["weighted"]
         kappas = [f"{kind} kappa" for kind in kinds]
-        assert found["coefficient"] == [*NOMINAL[:2], *kappas, *NOMINAL[2:], "new"]
+        assert columns["coefficient"] == [*NOMINAL[:2], *kappas, *NOMINAL[2:], "new"]
 
 
 def frame(**columns: list[Any]) -> dict[str, Any]:
@@ -83,17 +83,17 @@ def test_validation_is_columns() -> None:
     options = {**OPTIONS, "label": "label"}
     codes = [["a", "b", "b", "a"]]
     data = frame(**columns) | known
-    found = plain(value(_r.validate(data, codes, ["ann"], None, [], options)))
-    assert found["coders"] == ["ann"]
-    assert found["confusion"]["vs_gold"]["model"] == [[1, 1], [0, 1]]
+    fields = plain(value(_r.validate(data, codes, ["ann"], None, [], options)))
+    assert fields["coders"] == ["ann"]
+    assert fields["confusion"]["vs_gold"]["model"] == [[1, 1], [0, 1]]
     wrong = {"row": [3], "label": ["a"], "truth": ["b"], "prob": [0.6], "text": ["y"]}
-    assert found["wrong"] == wrong
-    assert len(set(map(len, found["table"].values()))) == 1
-    assert found["page"][0].startswith("<llamaherd_validation> 4 of 4 texts")
-    assert any(line.startswith("3  0.60  a, people: b") for line in found["page"])
-    assert sum(found["bins"]["n"]) == 3
+    assert fields["wrong"] == wrong
+    assert len(set(map(len, fields["table"].values()))) == 1
+    assert fields["page"][0].startswith("<llamaherd_validation> 4 of 4 texts")
+    assert any(line.startswith("3  0.60  a, people: b") for line in fields["page"])
+    assert sum(fields["bins"]["n"]) == 3
     turned = plain(value(_r.validate(data, codes, ["ann"], ["b", "a"], [], options)))
-    assert turned["prob"][:3] == found["prob"][:3] == [0.9, 0.8, 0.6]
+    assert turned["prob"][:3] == fields["prob"][:3] == [0.9, 0.8, 0.6]
     sample = lh.gold_sample(
         {"text": columns["text"], "key": columns["key"]}, 2, text="text", id="key",
         prob=[0.25, 0.75, 0.5, 0.5], names=["a", "b"], seed=3,
@@ -105,26 +105,26 @@ def test_validation_is_columns() -> None:
     weighted = plain(value(_r.validate(back, gold, None, None, [], options)))
     assert weighted["is_weighted"]
     assert weighted["wrong"]["row"] == [2]
-    told = json.loads(weighted["json"])
-    assert told["design"] == sample.design
-    assert told["source"]["n"] == 4
+    record = json.loads(weighted["json"])
+    assert record["design"] == sample.design
+    assert record["source"]["n"] == 4
     bare = frame(label=columns["label"])
-    found = plain(value(_r.validate(bare, codes, ["ann"], None, [], options)))
-    assert (found["bins"], found["coverage"], found["prob"]) == (None, None, None)
+    fields = plain(value(_r.validate(bare, codes, ["ann"], None, [], options)))
+    assert (fields["bins"], fields["coverage"], fields["prob"]) == (None, None, None)
 
 
 def test_agreement_on_several_labels_is_columns() -> None:
     data = frame(label=["a; b", "b"]) | {"names": ["a", "b"]}
-    given = (data, [["b;a", "a"]], ["ann"], None, [])
+    arguments = (data, [["b;a", "a"]], ["ann"], None, [])
     options = {**OPTIONS, "label": "label"}
-    found = plain(value(_r.validate(*given, {**options, "several": True})))
-    assert found["several"] is True
-    assert found["confusion"]["vs_gold"]["model"] is None
-    of = found["label_agreement"]
+    fields = plain(value(_r.validate(*arguments, {**options, "several": True})))
+    assert fields["several"] is True
+    assert fields["confusion"]["vs_gold"]["model"] is None
+    of = fields["label_agreement"]
     assert of["label"] == [name for name in "ab" for _ in NOMINAL]
     assert set(of["between"]) == {"model and people"}
     assert of["coefficient"] == NOMINAL * 2
-    one = plain(value(_r.validate(*given, options)))
+    one = plain(value(_r.validate(*arguments, options)))
     assert (one["several"], one["label_agreement"]) == (False, None)
 
 
@@ -132,8 +132,8 @@ def test_coverage_goes_to_r_and_back() -> None:
     curve = _r.coverage_curve([0.9, 0.8, 0.7], [True, True, False], None, 0.95)
     curve = plain(value(curve))
     assert curve["accuracy"] == pytest.approx([1, 1, 2 / 3])
-    found = plain(value(_r.for_people(curve, [0.75, 0.95, 0.8], 0.9, False)))
-    assert found == {"rows": [1], "threshold": 0.8}
+    reply = plain(value(_r.for_people(curve, [0.75, 0.95, 0.8], 0.9, False)))
+    assert reply == {"rows": [1], "threshold": 0.8}
     none = plain(value(_r.for_people(curve, [0.75], 0.99, True)))
     assert none == {"rows": [1], "threshold": float("inf")}
 
@@ -146,11 +146,11 @@ def test_tables_and_reliability_are_lists() -> None:
     }
     of = {"sample_col": "sample", "model_col": "model", "label_col": "label"}
     tables = _r.compute_confusion_matrices({**columns, "truth": ["a", "b"] * 2}, **of)
-    found = plain(value(tables))
-    assert list(found["vs_gold"]) == ["m", "n"]
-    assert found["pairwise"] == {"m vs n": [[1, 0], [1, 0]]}
-    found = plain(value(_r.intercoder_reliability(columns, **of)))
-    assert found["cohen"]["kappa"] == [0]
-    assert len(found["krippendorff"]["per_item"]) == 2
-    found = plain(value(_r.intercoder_reliability(columns, method="cohen", **of)))
-    assert list(found) == ["cohen"]
+    fields = plain(value(tables))
+    assert list(fields["vs_gold"]) == ["m", "n"]
+    assert fields["pairwise"] == {"m vs n": [[1, 0], [1, 0]]}
+    fields = plain(value(_r.intercoder_reliability(columns, **of)))
+    assert fields["cohen"]["kappa"] == [0]
+    assert len(fields["krippendorff"]["per_item"]) == 2
+    fields = plain(value(_r.intercoder_reliability(columns, method="cohen", **of)))
+    assert list(fields) == ["cohen"]

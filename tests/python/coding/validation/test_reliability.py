@@ -18,13 +18,13 @@ TWO = {
 
 
 def test_tables() -> None:
-    found = lh.compute_confusion_matrices({**TWO, "truth": ["A", "B", "A"] * 2})
-    assert found.levels == ("A", "B")
-    assert list(found.vs_gold) == ["m1", "m2"]  # sorted by name
-    assert found.vs_gold["m1"].tolist() == [[1, 0], [1, 1]]  # rows are the model's labels
-    assert found.vs_gold["m2"].tolist() == [[2, 0], [0, 1]]
-    assert list(found.pairwise) == ["m2 vs m1"]  # in the order of the data
-    assert found.pairwise["m2 vs m1"].tolist() == [[1, 1], [0, 1]]
+    table = lh.compute_confusion_matrices({**TWO, "truth": ["A", "B", "A"] * 2})
+    assert table.levels == ("A", "B")
+    assert list(table.vs_gold) == ["m1", "m2"]  # sorted by name
+    assert table.vs_gold["m1"].tolist() == [[1, 0], [1, 1]]  # rows are the model's labels
+    assert table.vs_gold["m2"].tolist() == [[2, 0], [0, 1]]
+    assert list(table.pairwise) == ["m2 vs m1"]  # in the order of the data
+    assert table.pairwise["m2 vs m1"].tolist() == [[1, 1], [0, 1]]
     assert lh.compute_confusion_matrices(TWO, pairwise=False).pairwise == {}
 
 
@@ -39,31 +39,31 @@ def test_without_gold_there_are_no_tables_of_zeros() -> None:
 )
 def test_gold_comes_in_many_kinds(gold: Any) -> None:
     frame = pd.DataFrame({**TWO, "hers": [None, "B", "A", "A", None, None]})
-    found = lh.compute_confusion_matrices(frame, gold)
-    assert found.vs_gold["m1"].tolist() == [[1, 0], [1, 1]]
+    tables = lh.compute_confusion_matrices(frame, gold)
+    assert tables.vs_gold["m1"].tolist() == [[1, 0], [1, 1]]
 
 
 def test_other_names_of_columns_are_honoured() -> None:
     names = {"sample_id": "text", "model_id": "who", "label": "code"}
     frame = {names[name]: column for name, column in TWO.items()}
     columns = {"sample_col": "text", "model_col": "who", "label_col": "code"}
-    found = lh.compute_confusion_matrices(frame, ["A", "B", "A"], **columns)
+    tables = lh.compute_confusion_matrices(frame, ["A", "B", "A"], **columns)
     base = lh.compute_confusion_matrices(TWO, ["A", "B", "A"])
-    assert found.pairwise["m2 vs m1"].tolist() == base.pairwise["m2 vs m1"].tolist()
-    assert found.vs_gold["m1"].tolist() == base.vs_gold["m1"].tolist()
+    assert tables.pairwise["m2 vs m1"].tolist() == base.pairwise["m2 vs m1"].tolist()
+    assert tables.vs_gold["m1"].tolist() == base.vs_gold["m1"].tolist()
     assert lh.intercoder_reliability(frame, **columns) == lh.intercoder_reliability(TWO)
 
 
 def test_kappa_of_pairs() -> None:
-    found = lh.intercoder_reliability(TWO).cohen
-    assert [(p.model_a, p.model_b) for p in found] == [("m2", "m1")]
+    pairs = lh.intercoder_reliability(TWO).cohen
+    assert [(p.model_a, p.model_b) for p in pairs] == [("m2", "m1")]
     # Observed 2/3; expected by chance 2/3 * 1/3 + 1/3 * 2/3 = 4/9; kappa (6 - 4) / (9 -
     # 4).
-    assert found[0].observed == pytest.approx(2 / 3)
-    assert found[0].expected == pytest.approx(4 / 9)
-    assert found[0].kappa == pytest.approx(0.4)
-    same = {**TWO, "label": ["A"] * 6}
-    assert math.isnan(lh.intercoder_reliability(same).cohen[0].kappa)
+    assert pairs[0].observed == pytest.approx(2 / 3)
+    assert pairs[0].expected == pytest.approx(4 / 9)
+    assert pairs[0].kappa == pytest.approx(0.4)
+    constant = {**TWO, "label": ["A"] * 6}
+    assert math.isnan(lh.intercoder_reliability(constant).cohen[0].kappa)
 
 
 def long(codes: list[list[Any]]) -> dict[str, list[Any]]:
@@ -84,11 +84,11 @@ def irrs_alpha(codes: list[list[Any]]) -> float:
     complete = all(code is not None for row in codes for code in row)
     table = np.zeros((len(levels), len(levels)))
     for unit in zip(*codes, strict=True):
-        given = [levels.index(code) for code in unit if code is not None]
-        for i, a in enumerate(given):
-            for j, b in enumerate(given):
+        indices = [levels.index(code) for code in unit if code is not None]
+        for i, a in enumerate(indices):
+            for j, b in enumerate(indices):
                 if i != j:
-                    table[a, b] += 1 if complete else 1 / (len(given) - 1)
+                    table[a, b] += 1 if complete else 1 / (len(indices) - 1)
     n = table.sum(axis=1)
     apart = table.sum() - np.trace(table)
     return float(1 - (n.sum() - 1) * apart / (n.sum() ** 2 - (n**2).sum()))
@@ -107,22 +107,22 @@ def test_alpha_is_irrs() -> None:
         ]
         if i % 2:
             codes[0][3] = codes[1][5] = None
-        found = lh.intercoder_reliability(long(codes)).krippendorff
-        assert found is not None
-        assert found.alpha == pytest.approx(irrs_alpha(codes))
+        alpha = lh.intercoder_reliability(long(codes)).krippendorff
+        assert alpha is not None
+        assert alpha.alpha == pytest.approx(irrs_alpha(codes))
         exact = lh.krippendorff_alpha(codes).value
-        assert found.alpha_exact == pytest.approx(exact)
+        assert alpha.alpha_exact == pytest.approx(exact)
         if m == 2 or i % 2:
-            assert found.alpha == pytest.approx(exact)
+            assert alpha.alpha == pytest.approx(exact)
         else:
-            assert found.alpha != pytest.approx(exact, abs=1e-6)
+            assert alpha.alpha != pytest.approx(exact, abs=1e-6)
 
 
 def test_items_and_categories() -> None:
     codes = [["a", "a", "b", None], ["a", "b", "b", "c"], ["a", "a", None, None]]
-    found = lh.intercoder_reliability(long(codes), method="krippendorff")
-    assert found.cohen == ()
-    alpha = found.krippendorff
+    reliability = lh.intercoder_reliability(long(codes), method="krippendorff")
+    assert reliability.cohen == ()
+    alpha = reliability.krippendorff
     assert alpha is not None
     assert alpha.per_item == pytest.approx(
         {"0": 1, "1": 1 / 3, "2": 1, "3": math.nan}, nan_ok=True
@@ -134,9 +134,9 @@ def test_items_and_categories() -> None:
 
 
 def test_edges() -> None:
-    same = lh.intercoder_reliability(long([["a", "b"], ["a", "b"]])).krippendorff
-    assert same is not None
-    assert same.alpha == 1
+    alpha = lh.intercoder_reliability(long([["a", "b"], ["a", "b"]])).krippendorff
+    assert alpha is not None
+    assert alpha.alpha == 1
     one = lh.intercoder_reliability(long([["a", "b"]]))
     assert one.cohen == ()
     assert one.krippendorff is not None

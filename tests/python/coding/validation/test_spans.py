@@ -54,7 +54,7 @@ def test_json_lines(tmp_path: Path) -> None:
 def doccano(path: Path) -> Path:
     return lines(
         path,
-        {"id": 7, "text": TEXT, "label": [list(each) for each in MARKED]},
+        {"id": 7, "text": TEXT, "label": [list(span) for span in MARKED]},
         {"id": 8, "text": OTHER, "label": []},
     )
 
@@ -73,7 +73,7 @@ def label_studio(path: Path) -> Path:
         value = {"start": start, "end": end, "text": quote, "labels": [label]}
         return {"from_name": "label", "to_name": "text", "type": "labels", "value": value}
 
-    found = [
+    labels = [
         result(0, 3, "person", "Ann"),
         result(12, 15, "person", "Bob"),
         result(19, 27, "place", "\u00dcrdingen"),
@@ -86,7 +86,7 @@ def label_studio(path: Path) -> Path:
             "id": 1,
             "data": {"text": TEXT},
             "annotations": [
-                {"completed_by": eve, "result": found},
+                {"completed_by": eve, "result": labels},
                 {"completed_by": 2, "was_cancelled": True, "result": []},
             ],
         },
@@ -190,8 +190,8 @@ def test_a_model_and_coders_are_compared(tmp_path: Path) -> None:
     gold = codes_of(tmp_path, ann=MARKED, bob=MARKED[:2])
     (tmp_path / "m").mkdir()
     model = codes_of(tmp_path / "m", model=[MARKED[0], (12, 14, "person")])
-    found = lh.validate_spans(model, gold)
-    values = {key: measure.value for key, measure in found.measures.items()}
+    validation = lh.validate_spans(model, gold)
+    values = {key: measure.value for key, measure in validation.measures.items()}
     assert values["model and ann", "exact precision", ""] == 0.5
     assert values["model and ann", "exact recall", ""] == pytest.approx(1 / 3)
     assert values["model and ann", "overlap precision", ""] == 1.0
@@ -200,13 +200,13 @@ def test_a_model_and_coders_are_compared(tmp_path: Path) -> None:
     assert values["ann and bob", "exact f1", ""] == pytest.approx(0.8)
     assert values["between people", "unitizing alpha", "person"] == 1.0
     assert 0 < values["model and people", "unitizing alpha", "person"] < 1
-    table = found.to_pandas()
+    table = validation.to_pandas()
     names = ("part", "measure", "label", "value", "low", "high", "n")
     assert tuple(table.columns) == names
     assert set(table["n"]) == {2}
-    assert "model and ann (2 texts)" in str(found)
+    assert "model and ann (2 texts)" in str(validation)
     again = lh.validate_spans(model, gold)
-    assert str(again) == str(found)
+    assert str(again) == str(validation)
 
 
 def test_gamma_says_what_to_use_instead(tmp_path: Path) -> None:
@@ -225,12 +225,12 @@ def test_texts_coded_by_a_model(tiny_path: Callable[[str], Path], tmp_path: Path
             {"text": texts}, "text", book, context, max_tokens=230, temperature=99.0
         )
     gold = codes_of(tmp_path, ann=MARKED)
-    found = lh.validate_spans(coded, gold)
-    assert ("model and ann", "exact f1", "") in found.measures
+    validation = lh.validate_spans(coded, gold)
+    assert ("model and ann", "exact f1", "") in validation.measures
     more = lines(tmp_path / "ann.jsonl", {"text": "not coded", "spans": []},
                  {"text": OTHER, "spans": []})  # fmt: skip
-    found = lh.validate_spans(coded, lh.read_spans(more))
-    assert "1 of 2 texts" in found.notes[0]
+    validation = lh.validate_spans(coded, lh.read_spans(more))
+    assert "1 of 2 texts" in validation.notes[0]
     none = lines(tmp_path / "c.jsonl", {"text": "not coded", "spans": []})
     with pytest.raises(ValueError, match="gold has no text that was coded"):
         lh.validate_spans(coded, lh.read_spans(none))
@@ -244,7 +244,7 @@ def test_measures_without_an_interval_are_printed_without_limits(tmp_path: Path)
     row = {"text": TEXT, "spans": [{"start": 0, "end": 3, "label": "x"}]}
     files = [lines(tmp_path / f"{name}.jsonl", {**row, "coder": name}) for name in "am"]
     ann, model = map(lh.read_spans, files)
-    found = lh.validate_spans(model, ann)  # one text
-    assert math.isnan(found.measures[next(iter(found.measures))].low)
-    assert re.search(r"exact f1 +1\.000\n", str(found))
-    assert "nan" not in str(found)
+    validation = lh.validate_spans(model, ann)  # one text
+    assert math.isnan(validation.measures[next(iter(validation.measures))].low)
+    assert re.search(r"exact f1 +1\.000\n", str(validation))
+    assert "nan" not in str(validation)

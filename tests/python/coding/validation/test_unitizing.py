@@ -26,8 +26,8 @@ SECOND = [*units("c", (220, 80), (355, 20), (400, 20)), *units("k", (180, 60), (
     ("labels", "alpha"), [(["c"], 0.7286), (["k"], 1.0), (None, 0.8587)]
 )
 def test_the_published_example(labels: list[str] | None, alpha: float) -> None:
-    found = Unitizing([[FIRST], [SECOND]], [300], labels).alpha()
-    assert found == pytest.approx(alpha, abs=5e-5)
+    value = Unitizing([[FIRST], [SECOND]], [300], labels).alpha()
+    assert value == pytest.approx(alpha, abs=5e-5)
 
 
 def test_the_published_disagreements() -> None:
@@ -78,12 +78,12 @@ def test_measures_are_shares_and_symmetric(
 ) -> None:
     one = f1_of(matches([given_units], [true_units]))
     other = f1_of(matches([true_units], [given_units]))
-    for name, found in one.items():
-        value = found.value
+    for name, measure in one.items():
+        value = measure.value
         assert math.isnan(value) or 0 <= value <= 1
         mirror = name.replace("precision", "#").replace("recall", "precision")
-        same = other[mirror.replace("#", "recall")].value
-        assert value == pytest.approx(same, nan_ok=True)
+        mirrored = other[mirror.replace("#", "recall")].value
+        assert value == pytest.approx(mirrored, nan_ok=True)
     if given_units or true_units:
         assert one["exact f1"].value <= one["overlap f1"].value + 1e-12
     same_units = f1_of(matches([given_units], [given_units]))
@@ -92,10 +92,10 @@ def test_measures_are_shares_and_symmetric(
 
 
 def test_counts_of_an_example() -> None:
-    own = [Unit(0, 4, "a"), Unit(5, 9, "b"), Unit(10, 12, "a")]
+    llm = [Unit(0, 4, "a"), Unit(5, 9, "b"), Unit(10, 12, "a")]
     true = [Unit(0, 4, "a"), Unit(5, 9, "a"), Unit(11, 15, "a"), Unit(20, 22, "a")]
-    found = {name: each.value for name, each in f1_of(matches([own], [true])).items()}
-    assert found == pytest.approx(
+    values = {name: score.value for name, score in f1_of(matches([llm], [true])).items()}
+    assert values == pytest.approx(
         {
             "exact precision": 1 / 3,
             "exact recall": 1 / 4,
@@ -109,26 +109,26 @@ def test_counts_of_an_example() -> None:
 
 def marked(rng: np.random.Generator, n: int) -> tuple[list[list[Unit]], list[list[Unit]]]:
     """Return passages of n texts, true ones and those that a model found."""
-    true, own = [], []
+    true, llm = [], []
     for _ in range(n):
         places = [Unit(20 * i, 20 * i + 10, "x") for i in range(rng.poisson(1.5))]
         true.append(places)
-        found = [unit for unit in places if rng.random() < 0.8]
-        own.append(found + [Unit(200, 210, "x")] * int(rng.random() < 0.2))
-    return own, true
+        hits = [unit for unit in places if rng.random() < 0.8]
+        llm.append(hits + [Unit(200, 210, "x")] * int(rng.random() < 0.2))
+    return llm, true
 
 
 @pytest.mark.parametrize("name", ["exact f1", "overlap f1", "exact recall"])
 def test_slopes_are_derivatives_by_the_weights_of_texts(name: str) -> None:
-    own, true = marked(np.random.default_rng(3), 12)
-    found = f1_of(matches(own, true))[name]
+    llm, true = marked(np.random.default_rng(3), 12)
+    measure = f1_of(matches(llm, true))[name]
     for i in (0, 5):
         repeated = [
-            f1_of(matches(own * 200 + [own[i]] * times, true * 200 + [true[i]] * times))
+            f1_of(matches(llm * 200 + [llm[i]] * times, true * 200 + [true[i]] * times))
             for times in (1, 0)
         ]
         slope = (repeated[0][name].value - repeated[1][name].value) * 200
-        assert slope == pytest.approx(found.slopes[i], abs=2e-3)
+        assert slope == pytest.approx(measure.slopes[i], abs=2e-3)
 
 
 def test_intervals_of_passages_hold() -> None:
@@ -148,11 +148,11 @@ def test_texts_without_an_error_have_an_interval() -> None:
 
 
 def test_alpha_has_the_interval_of_a_jackknife() -> None:
-    own, true = marked(np.random.default_rng(5), 30)
-    of = Unitizing([own, true], [300] * 30)
-    found = of.statistic()
+    llm, true = marked(np.random.default_rng(5), 30)
+    of = Unitizing([llm, true], [300] * 30)
+    alpha = of.statistic()
     without = np.array([of.alpha(np.flatnonzero(np.arange(30) != i)) for i in range(30)])
     spread = np.sqrt(29 / 30 * ((without - without.mean()) ** 2).sum())
-    low, high = found.limits(0.95)
-    assert found.value == of.alpha()
+    low, high = alpha.limits(0.95)
+    assert alpha.value == of.alpha()
     assert high - low == pytest.approx(2 * 2.04523 * spread, rel=1e-4)

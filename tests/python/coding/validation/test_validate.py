@@ -59,7 +59,7 @@ def sample(
 def coefficients(n_coders: int, scale: Any) -> list[str]:
     """Return the names of the coefficients of so many coders, in the order of tables."""
     codes: Any = [[]] * n_coders
-    return [name for name, own in COEFFICIENTS.items() if own.fits(codes, scale)]
+    return [name for name, kind in COEFFICIENTS.items() if kind.fits(codes, scale)]
 
 
 def study(
@@ -89,50 +89,50 @@ def test_all_of_it() -> None:
     pi = np.where(probs.max(axis=1) < 0.7, 0.6, 0.3)
     rows = np.flatnonzero(np.random.default_rng(1).random(600) < pi).tolist()
     codes = [people(truth, rows, 0.1, 2), people(truth, rows, 0.1, 3)]
-    found = lh.validate(coded, sample(600, rows, codes, pi[rows]))
-    assert (found.n_texts, found.n_gold, found.coders) == (
+    checks = lh.validate(coded, sample(600, rows, codes, pi[rows]))
+    assert (checks.n_texts, checks.n_gold, checks.coders) == (
         600,
         len(rows),
         ("coder 1", "coder 2"),
     )
-    assert found.is_weighted
-    assert found.labels == NAMES
+    assert checks.is_weighted
+    assert checks.labels == NAMES
     # On a tie the code of the first coder is right.
     hits = np.array([coded.labels[i] == r for i, r in zip(rows, codes[0], strict=True)])
     known = np.array([a == b for a, b in zip(*codes, strict=True)])
     w = 1 / pi[rows]
-    assert found.accuracy.accuracy.value == pytest.approx(np.average(hits, weights=w))
-    assert [a.name for a in found.model_agreement] == coefficients(2, "nominal")
-    assert found.coder_agreement[0].value == pytest.approx(np.average(known, weights=w))
-    assert found.coder_agreement[1].value == pytest.approx(
+    assert checks.accuracy.accuracy.value == pytest.approx(np.average(hits, weights=w))
+    assert [a.name for a in checks.model_agreement] == coefficients(2, "nominal")
+    assert checks.coder_agreement[0].value == pytest.approx(np.average(known, weights=w))
+    assert checks.coder_agreement[1].value == pytest.approx(
         lh.cohen_kappa(*codes, unit_weights=w).value
     )
-    assert found.ceiling is not None
-    assert found.ceiling.people.value == pytest.approx(np.average(known, weights=w))
+    assert checks.ceiling is not None
+    assert checks.ceiling.people.value == pytest.approx(np.average(known, weights=w))
     one = [
         (coded.labels[i] == codes[0][g]) / 2 + (coded.labels[i] == codes[1][g]) / 2
         for g, i in enumerate(rows)
     ]
-    assert found.ceiling.model.value == pytest.approx(np.average(one, weights=w))
-    assert found.ceiling.difference.low < found.ceiling.difference.value
-    assert found.brier is not None
-    assert found.calibration is not None
-    assert found.calibration.ece < 0.12  # the probabilities are calibrated
-    assert len(found.wrong) == (~hits).sum()
-    sure = [each.prob for each in found.wrong]
+    assert checks.ceiling.model.value == pytest.approx(np.average(one, weights=w))
+    assert checks.ceiling.difference.low < checks.ceiling.difference.value
+    assert checks.brier is not None
+    assert checks.calibration is not None
+    assert checks.calibration.ece < 0.12  # the probabilities are calibrated
+    assert len(checks.wrong) == (~hits).sum()
+    sure = [row.prob for row in checks.wrong]
     assert sure == sorted(sure, reverse=True)
-    first = found.wrong[0]
+    first = checks.wrong[0]
     assert first.text == f"text {first.row}"
     assert coded.labels[first.row] == first.label != first.truth
-    assert any("decided by the first coder" in told for told in found.warnings)
+    assert any("decided by the first coder" in warning for warning in checks.warnings)
 
 
 def test_each_measure_has_a_place_and_a_title_of_its_own() -> None:
     coded, truth, _ = study()
     codes = {"ann": people(truth, range(600), 0.1), "ben": people(truth, range(600), 0.2)}
-    found = lh.validate(coded, codes)
-    rows = list(measures_of(found.to_dict()))
-    assert [row[:3] for row in rows] == [row[:3] for row in found.rows()]
+    checks = lh.validate(coded, codes)
+    rows = list(measures_of(checks.to_dict()))
+    assert [row[:3] for row in rows] == [row[:3] for row in checks.rows()]
     assert len({row[:3] for row in rows}) == len(rows)
     titles = [(row.part, row.title) for row in rows if row.title]
     assert len(set(titles)) == len(titles)
@@ -147,8 +147,8 @@ def test_weights_make_the_numbers_those_of_all_texts() -> None:
     pi = np.where(wrong, 0.8, 0.2)
     rows = np.flatnonzero(np.random.default_rng(5).random(4000) < pi).tolist()
     codes = [[truth[i] for i in rows]]
-    found = lh.validate(coded, sample(4000, rows, codes, pi[rows])).accuracy.accuracy
-    assert found.low < (~wrong).mean() < found.high
+    checks = lh.validate(coded, sample(4000, rows, codes, pi[rows])).accuracy.accuracy
+    assert checks.low < (~wrong).mean() < checks.high
     naive = lh.validate(coded, sample(4000, rows, codes))
     assert naive.accuracy.accuracy.high < (~wrong).mean() - 0.05
 
@@ -157,8 +157,8 @@ def test_people_take_what_the_model_is_not_sure_of() -> None:
     coded, truth, probs = study(2000)
     coded.labels[7] = None
     coded.probs[7] = math.nan
-    found = lh.validate(coded, [truth[i] if i < 1500 else None for i in range(2000)])
-    rows = found.for_people(0.9)
+    checks = lh.validate(coded, [truth[i] if i < 1500 else None for i in range(2000)])
+    rows = checks.for_people(0.9)
     assert rows[0] == 7
     sure = probs.max(axis=1)
     kept = sorted(set(range(2000)) - set(rows))
@@ -166,8 +166,8 @@ def test_people_take_what_the_model_is_not_sure_of() -> None:
     judged = [i for i in kept if i < 1500]
     share = np.mean([coded.labels[i] == truth[i] for i in judged])
     assert 0.9 <= share < 0.92
-    assert len(found.for_people(0.9, sure=True)) > len(rows)
-    assert len(found.for_people(1.0, sure=True)) == 2000
+    assert len(checks.for_people(0.9, sure=True)) > len(rows)
+    assert len(checks.for_people(1.0, sure=True)) == 2000
     plain = lh.validate(coded.labels, truth)
     assert plain.calibration is None
     with pytest.raises(ValueError, match="prob is needed: validate with"):
@@ -193,8 +193,8 @@ def test_labels_come_in_many_kinds() -> None:
         pa.table(columns),
         pd.DataFrame(columns).assign(mine=categorical),
     ):
-        found = lh.validate(frame, label="mine", truth="hers", prob="p", labels=NAMES)
-        assert repr(found) == repr(base)
+        checks = lh.validate(frame, label="mine", truth="hers", prob="p", labels=NAMES)
+        assert repr(checks) == repr(base)
         again = lh.validate(frame, truth, label="mine", prob=sure, labels=NAMES)
         assert repr(again) == repr(base)
     matrix = lh.validate(coded.labels, truth, prob=coded.probs, labels=NAMES)
@@ -213,8 +213,8 @@ def test_the_column_of_labels_is_found_as_in_estimate(kind: Any) -> None:
     other = kind({"text": [f"t{i}" for i in range(40)], "mine": labels, "label": codes})
     gold = lh.gold_sample(other, 40, label="mine", seed=1)
     gold = gold.with_codes([codes[row] for row in gold.rows])
-    found = lh.validate(other, gold)
-    assert found.accuracy.accuracy.value == 0.75
+    checks = lh.validate(other, gold)
+    assert checks.accuracy.accuracy.value == 0.75
     assert lh.validate(other, codes).accuracy.accuracy.value == 1
 
 
@@ -229,11 +229,11 @@ def test_codes_of_several_people_come_in_many_kinds() -> None:
     assert as_list.coders == ("coder 1", "coder 2")
     assert as_list.to_pandas()["value"].equals(base.to_pandas()["value"])
     coded.frame |= {"a": a, "b": some}
-    for found in (
+    for checks in (
         lh.validate(coded, pd.DataFrame({"a": a, "b": some})),
         lh.validate(coded, truth=["a", "b"]),
     ):
-        assert repr(found) == repr(base)
+        assert repr(checks) == repr(base)
     assert base.coder_agreement[0].n_units == 40
 
 
@@ -241,21 +241,21 @@ def test_each_two_of_several_people_are_compared() -> None:
     coded, truth, _ = study(120)
     codes = {name: people(truth, range(120), 0.1 * i, i) for i, name in enumerate("abc")}
     codes["c"] = [None, *codes["c"][1:]]
-    found = lh.validate(coded, codes)
-    pairs = {(pair.first, pair.second): pair.coefficients for pair in found.pairs}
+    checks = lh.validate(coded, codes)
+    pairs = {(pair.first, pair.second): pair.coefficients for pair in checks.pairs}
     assert list(pairs) == [
-        *(("model", each) for each in "abc"),
+        *(("model", coder) for coder in "abc"),
         *(("a", "b"), ("a", "c"), ("b", "c")),
     ]
     columns = {"model": coded.labels, **codes}
     for (first, second), (alike, kappa) in pairs.items():
         assert kappa == lh.cohen_kappa(columns[first], columns[second], levels=NAMES)
         assert alike.n_units == 120 - (second == "c")
-    page = repr(found).splitlines()
+    page = repr(checks).splitlines()
     at = next(i for i, line in enumerate(page) if line.split()[-3:] == ["a", "b", "c"])
     assert [line.split()[0] for line in page[at + 1 : at + 4]] == ["model", "a", "b"]
     assert page[at + 3].count("[") == 1
-    table = found.to_pandas()
+    table = checks.to_pandas()
     row = table[(table["label"] == "a / c") & (table["measure"] == "kappa")]
     assert row["value"].item() == pairs["a", "c"][1].value
     many = {f"a coder of a long name {i}": codes["a"] for i in range(6)}
@@ -268,22 +268,22 @@ def test_each_two_of_several_people_are_compared() -> None:
 
 
 def test_what_most_people_say_is_right() -> None:
-    found = lh.validate(
+    checks = lh.validate(
         ["x", "x", "y", "y"],
         [["x", "x", "y", "x"], ["x", "y", "y", "y"], ["y", "x", None, None]],
     )
-    assert found.accuracy.n == 4  # on the last text people tie: the first coder decides
-    assert found.accuracy.accuracy.value == 0.75
+    assert checks.accuracy.n == 4  # on the last text people tie: the first coder decides
+    assert checks.accuracy.accuracy.value == 0.75
     note = "1 of 4 codes is a tie, decided by the first coder (coder 1 before coder 2, co"
-    assert any(told.startswith(note) for told in found.warnings)
+    assert any(line.startswith(note) for line in checks.warnings)
 
 
 def test_ordered_labels() -> None:
     coded = ["low", "mid", "high", "low", "high", "mid"] * 5
     gold = ["low", "mid", "high", "mid", "high", "low"] * 5
     levels = ["low", "mid", "high"]
-    found = lh.validate(coded, gold, labels=levels, scale="ordinal")
-    by_name = {coefficient.name: coefficient for coefficient in found.model_agreement}
+    checks = lh.validate(coded, gold, labels=levels, scale="ordinal")
+    by_name = {coefficient.name: coefficient for coefficient in checks.model_agreement}
     assert list(by_name) == coefficients(2, "ordinal")
     weighted = lh.cohen_kappa(coded, gold, weights="quadratic", levels=levels)
     assert same_results(by_name["weighted kappa"], weighted)
@@ -300,29 +300,29 @@ def test_ordered_labels() -> None:
 
 
 def test_codes_that_equal_no_label_are_reported() -> None:
-    found = lh.validate(["good", "bad"] * 30, [1, 2] * 30)
-    (line,) = (line for line in found.warnings if line.startswith("No code equals"))
+    checks = lh.validate(["good", "bad"] * 30, [1, 2] * 30)
+    (line,) = (line for line in checks.warnings if line.startswith("No code equals"))
     assert "Labels: bad, good; codes: 1, 2." in line
     alike: list[tuple[list[object], list[object]]] = [
         (["good", "bad"], ["good", "x"]),
         ([1, 1], [0, 2]),  # numbers of a scale
     ]
     for labels, codes in alike:
-        found = lh.validate(labels * 30, codes * 30)
-        assert not any(line.startswith("No code equals") for line in found.warnings)
+        checks = lh.validate(labels * 30, codes * 30)
+        assert not any(line.startswith("No code equals") for line in checks.warnings)
 
 
 def test_a_model_with_one_label_is_not_a_model_of_other_labels() -> None:
     labels = pd.Categorical(["good"] * 60, ["good", "bad"])
     for truth, is_told in (("bad", False), ("b", True)):
-        found = lh.validate(pd.DataFrame({"label": labels}), [truth] * 60)
-        told = [line for line in found.warnings if line.startswith("No code equals")]
-        assert bool(told) == is_told
+        checks = lh.validate(pd.DataFrame({"label": labels}), [truth] * 60)
+        lines = [line for line in checks.warnings if line.startswith("No code equals")]
+        assert bool(lines) == is_told
 
 
 def test_no_texts_with_probabilities_are_no_error() -> None:
-    found = lh.validate(Labelled([], np.zeros((0, 3))), [])
-    assert found.n_texts == 0
+    checks = lh.validate(Labelled([], np.zeros((0, 3))), [])
+    assert checks.n_texts == 0
 
 
 def test_warnings() -> None:
@@ -330,20 +330,20 @@ def test_warnings() -> None:
     gold: list[Any] = (
         ["positive"] * 28 + ["neutral"] * 2 + ["other"] * 8 + ["neutral"] * 2
     )
-    told = "\n".join(lh.validate(coded, gold).warnings)
-    assert "Only 38 texts are compared" in told
-    assert "neutral (2), negative (0), other (8)" in told
-    assert "Only one coder" in told
-    assert "2 texts with codes have no label" in told
-    assert "labels that the model cannot give: other" in told
+    page = "\n".join(lh.validate(coded, gold).warnings)
+    assert "Only 38 texts are compared" in page
+    assert "neutral (2), negative (0), other (8)" in page
+    assert "Only one coder" in page
+    assert "2 texts with codes have no label" in page
+    assert "labels that the model cannot give: other" in page
     part = lh.validate(["a"] * 4, sample(4, [0, 1, 3], [["a", None, "a"]]))
-    assert any("1 text of the sample has no code" in told for told in part.warnings)
+    assert any("1 text of the sample has no code" in page for page in part.warnings)
     always = lh.validate(["a"] * 60 + ["b"] * 40, ["a"] * 50 + ["b"] * 30 + ["a"] * 20)
-    told = next(text for text in always.warnings if "no better than always" in text)
-    assert re.search(r"giving 'a', the code of \d+% of the texts", told)
+    page = next(text for text in always.warnings if "no better than always" in text)
+    assert re.search(r"giving 'a', the code of \d+% of the texts", page)
     random = np.random.default_rng(0).choice(["a", "b"], (2, 100)).tolist()
     low = lh.validate(random[0], random)
-    assert any("People agree little" in told for told in low.warnings)
+    assert any("People agree little" in page for page in low.warnings)
     none = lh.validate(["a", None], [None, "a"])
     assert none.warnings[0].startswith("No text has both")
     assert (none.n_gold, none.accuracy.n) == (1, 0)
@@ -365,20 +365,20 @@ def test_large_differences_that_hardly_occur_are_named(
     near: int, far: int, scale: Any, is_warned: bool
 ) -> None:
     coded, codes = [1, 2, 3] * 20 + [1] * near + [1] * far, [1, 2, 3] * 20
-    found = lh.validate(coded, codes + [2] * near + [3] * far, scale=scale)
-    assert any(f"more in {far} texts" in told for told in found.warnings) == is_warned
+    checks = lh.validate(coded, codes + [2] * near + [3] * far, scale=scale)
+    assert any(f"more in {far} texts" in line for line in checks.warnings) == is_warned
 
 
 def test_it_can_be_stored_and_read() -> None:
     coded, truth, _ = study(100)
-    found = lh.validate(coded, [truth, people(truth, range(100), 0.2)])
-    stored = json.loads(json.dumps(found.to_dict(), allow_nan=False))
-    assert stored["accuracy"]["accuracy"]["value"] == found.accuracy.accuracy.value
-    assert len(stored["coverage"]["threshold"]) == len(found.coverage.threshold)
-    table = found.to_pandas()
+    checks = lh.validate(coded, [truth, people(truth, range(100), 0.2)])
+    stored = json.loads(json.dumps(checks.to_dict(), allow_nan=False))
+    assert stored["accuracy"]["accuracy"]["value"] == checks.accuracy.accuracy.value
+    assert len(stored["coverage"]["threshold"]) == len(checks.coverage.threshold)
+    table = checks.to_pandas()
     assert " ".join(table.columns) == "part measure label value low high n"
     f1 = table[(table["measure"] == "f1") & (table["label"] == "neutral")]
-    assert f1["value"].item() == found.accuracy.per_label[1].f1.value
+    assert f1["value"].item() == checks.accuracy.per_label[1].f1.value
     assert set(table["part"]) == {
         *("accuracy", "baseline", "label", "pair", "ceiling", "calibration"),
         *("model and people", "between people"),
@@ -406,8 +406,8 @@ def test_the_page_is_for_a_terminal() -> None:
 def test_numbers_are_what_people_wrote_as_text() -> None:
     labels = [1, 2, 3, 2.0, None]
     base = lh.validate(labels, [1, 2, 2, 2, 1], scale="ordinal")
-    found = lh.validate(labels, ["1", "2", "2", "2.0", "1"], scale="ordinal")
-    assert repr(found) == repr(base)
+    checks = lh.validate(labels, ["1", "2", "2", "2.0", "1"], scale="ordinal")
+    assert repr(checks) == repr(base)
     drawn = sample(5, [0, 1, 2, 3, 4], [list("12221")], names=("1", "2", "3", "4"))
     ordered = lh.validate(labels, drawn, scale="ordinal")
     assert ordered.labels == (1, 2, 3, 4)
@@ -494,31 +494,31 @@ def test_codes_may_be_a_column_of_the_labelled_data() -> None:
 def test_codes_that_may_be_a_copy_of_the_labels_are_told(n_wrong: int) -> None:
     labels = [NAMES[i % 3] for i in range(120)]
     codes = [NAMES[1] if i < n_wrong else label for i, label in enumerate(labels)]
-    found = lh.validate(labels, {"ann": codes, "ben": [NAMES[0], *[None] * 119]})
-    told = [each for each in found.warnings if "equal the model's labels" in each]
-    assert len(told) == (n_wrong == 0)
-    assert all("'ann'" in each and "'ben'" not in each for each in told)
+    checks = lh.validate(labels, {"ann": codes, "ben": [NAMES[0], *[None] * 119]})
+    copies = [line for line in checks.warnings if "equal the model's labels" in line]
+    assert len(copies) == (n_wrong == 0)
+    assert all("'ann'" in line and "'ben'" not in line for line in copies)
     half = [None if i % 2 else code for i, code in enumerate(codes * 2)]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # of few errors
         notes = lh.estimate({"label": labels * 2}, half, prob=np.full(240, 0.5)).notes
-    assert any("equal the model's labels" in each for each in notes) == (n_wrong == 0)
+    assert any("equal the model's labels" in line for line in notes) == (n_wrong == 0)
 
 
 @pytest.mark.parametrize(("n", "n_rare"), [(99, 33), (300, 9)])
 def test_codes_of_a_good_model_are_no_copies(n: int, n_rare: int) -> None:
     """Few codes, or few codes of rare labels, may all be right by chance."""
     labels = [NAMES[0] if i < n_rare else NAMES[1] for i in range(n)]
-    found = lh.validate(labels, {"ann": labels})
-    assert not any("equal the model's labels" in each for each in found.warnings)
+    checks = lh.validate(labels, {"ann": labels})
+    assert not any("equal the model's labels" in line for line in checks.warnings)
 
 
-@pytest.mark.parametrize("given", [{"gold": "label"}, {"truth": ["code", "label"]}])
-def test_the_labels_are_no_codes_of_people(given: dict[str, Any]) -> None:
+@pytest.mark.parametrize("truth", [{"gold": "label"}, {"truth": ["code", "label"]}])
+def test_the_labels_are_no_codes_of_people(truth: dict[str, Any]) -> None:
     data = {"label": ["a", "b"] * 30, "code": ["a", "b"] * 30}
-    (name,) = given
+    (name,) = truth
     with pytest.raises(ValueError, match=f"^{name} must be codes of people: 'label' is"):
-        lh.validate(data, **given)
+        lh.validate(data, **truth)
 
 
 def test_texts_that_the_data_leave_out_are_told() -> None:
@@ -533,9 +533,9 @@ def test_texts_that_the_data_leave_out_are_told() -> None:
     gold = lh.gold_sample(frame, 20, id="id", seed=1)
     gold = gold.with_codes({"ann": ["a", "b"] * 10})
     note = "30 of 40 texts from which the sample was drawn are used, "
-    found = lh.validate(frame[:30], gold)
-    (told,) = (line for line in found.warnings if line.startswith(note))
-    assert told.endswith("of the 20 drawn: results describe only the texts used.")
+    checks = lh.validate(frame[:30], gold)
+    (sentence,) = (line for line in checks.warnings if line.startswith(note))
+    assert sentence.endswith("of the 20 drawn: results describe only the texts used.")
     assert not any(note in line for line in lh.validate(frame, gold).warnings)
 
 
@@ -551,15 +551,15 @@ def test_long_labels_cut_no_numbers(n: int) -> None:
     names = [f"Statements that criticise the economic policy, part {i}" for i in range(n)]
     truth = [names[i % n] for i in range(20 * n)]
     labels = [name if i % 7 else names[0] for i, name in enumerate(truth)]
-    found = lh.validate(labels, truth, prob=[0.9] * len(truth))
-    lines = str(found).splitlines()
+    checks = lh.validate(labels, truth, prob=[0.9] * len(truth))
+    lines = str(checks).splitlines()
     assert max(map(len, lines)) <= 88
-    scores = found.accuracy.per_label
+    scores = checks.accuracy.per_label
     for of_label in scores:
         score = with_interval(dataclasses.asdict(of_label.recall))
         assert any(score in line for line in lines)
     assert sum(line.count("[") for line in lines) >= 3 * n
     table = lines[next(i for i, line in enumerate(lines) if "\\ people" in line) :]
     counts = [line.split()[-n:] for line in table[1 : n + 1]]
-    assert counts == [list(map(str, row)) for row in found.accuracy.confusion]
+    assert counts == [list(map(str, row)) for row in checks.accuracy.confusion]
     assert len({line[:25] for line in table[1 : n + 1]}) == n

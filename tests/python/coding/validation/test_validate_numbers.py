@@ -35,43 +35,43 @@ class Rated:
 
 
 def test_a_scale_is_compared_by_its_numbers() -> None:
-    found = lh.validate(Rated([str(x) for x in MODEL]), TRUTH.tolist())
-    assert found.scale == "interval"
-    wanted = number_agreement([MODEL, TRUTH])
-    assert found.numbers == wanted
-    assert found.numbers_of_people is None
-    parts = {row[1]: row[3] for row in found.rows() if row[0] == "numbers"}
-    assert parts == {name: each.value for name, each in wanted.measures.items()}
-    alpha = {a.name: a.value for a in found.model_agreement}["alpha"]
-    assert wanted.alpha.value == pytest.approx(alpha)  # computed in another way
-    page = repr(found)
+    checks = lh.validate(Rated([str(x) for x in MODEL]), TRUTH.tolist())
+    assert checks.scale == "interval"
+    expected = number_agreement([MODEL, TRUTH])
+    assert checks.numbers == expected
+    assert checks.numbers_of_people is None
+    parts = {row[1]: row[3] for row in checks.rows() if row[0] == "numbers"}
+    assert parts == {name: measure.value for name, measure in expected.measures.items()}
+    alpha = {a.name: a.value for a in checks.model_agreement}["alpha"]
+    assert expected.alpha.value == pytest.approx(alpha)  # computed in another way
+    page = repr(checks)
     assert "ICC(2,1), absolute agreement" in page
     assert "limits of agreement: " in page
-    assert not any("fewer than 10 texts" in warning for warning in found.warnings)
-    json.dumps(found.to_dict(), default=str)
+    assert not any("fewer than 10 texts" in warning for warning in checks.warnings)
+    json.dumps(checks.to_dict(), default=str)
 
 
 def test_the_expected_value_counts_where_it_is_known() -> None:
     probs = RNG.dirichlet(np.ones(11), N)
     probs[3] = math.nan
     labels = [None if i == 3 else str(p.argmax()) for i, p in enumerate(probs)]
-    found = lh.validate(Rated(labels, probs), TRUTH.tolist())
-    wanted = number_agreement([probs @ np.arange(11), TRUTH])
-    assert found.numbers == wanted
-    assert wanted.n == N - 1
+    checks = lh.validate(Rated(labels, probs), TRUTH.tolist())
+    expected = number_agreement([probs @ np.arange(11), TRUTH])
+    assert checks.numbers == expected
+    assert expected.n == N - 1
 
 
 def test_several_people_count_by_their_mean_and_among_themselves() -> None:
     other = np.where(np.arange(N) < 40, TRUTH + 1, -1)
     codes = {"a": TRUTH.tolist(), "b": [int(x) if x >= 0 else None for x in other]}
-    found = lh.validate(pd.DataFrame({"x": MODEL}), codes, label="x", scale="interval")
+    checks = lh.validate(pd.DataFrame({"x": MODEL}), codes, label="x", scale="interval")
     mean = np.where(other >= 0, (TRUTH + other) / 2, TRUTH)
-    assert found.numbers == number_agreement([MODEL, mean])
-    assert found.numbers_of_people is not None
-    assert found.numbers_of_people.n == 40
-    assert found.numbers_of_people.bias is not None
-    assert found.numbers_of_people.bias.value == -1
-    assert "between people" in repr(found)
+    assert checks.numbers == number_agreement([MODEL, mean])
+    assert checks.numbers_of_people is not None
+    assert checks.numbers_of_people.n == 40
+    assert checks.numbers_of_people.bias is not None
+    assert checks.numbers_of_people.bias.value == -1
+    assert "between people" in repr(checks)
 
 
 def test_texts_count_by_their_inclusion_probabilities() -> None:
@@ -79,13 +79,13 @@ def test_texts_count_by_their_inclusion_probabilities() -> None:
     weights = np.where(np.arange(N) < 30, 0.2, 0.8)
     gold = lh.gold_sample(data, 30, prob=weights.tolist(), text="text", label="x", seed=1)
     gold = gold.with_codes([int(TRUTH[i]) for i in gold.rows])
-    found = lh.validate(data, gold, label="x")
-    assert found.scale == "interval"  # the numbers have fractions
+    checks = lh.validate(data, gold, label="x")
+    assert checks.scale == "interval"  # the numbers have fractions
     rows = gold.rows
-    wanted = number_agreement(
+    expected = number_agreement(
         [MODEL[rows] + 0.5, TRUTH[rows]], unit_weights=1 / gold.probs
     )
-    assert found.numbers == wanted
+    assert checks.numbers == expected
 
 
 @pytest.mark.parametrize(
@@ -102,22 +102,22 @@ def test_what_is_compared_by_numbers(
     labels: list[Any], scale: Any, is_compared: bool
 ) -> None:
     names = None if scale != "ordinal" else ["1", "2", "3"]
-    found = lh.validate(labels, labels, scale=scale, labels=names)
-    assert (found.numbers is not None) == is_compared
+    checks = lh.validate(labels, labels, scale=scale, labels=names)
+    assert (checks.numbers is not None) == is_compared
 
 
 def test_a_bland_altman_plot_shows_the_limits() -> None:
-    found = lh.validate(Rated([str(x) for x in MODEL]), TRUTH.tolist())
-    plot = plot_of(found, "numbers")
-    assert found.numbers is not None
-    assert found.numbers.limits is not None
+    checks = lh.validate(Rated([str(x) for x in MODEL]), TRUTH.tolist())
+    plot = plot_of(checks, "numbers")
+    assert checks.numbers is not None
+    assert checks.numbers.limits is not None
     bias = (MODEL - TRUTH).mean()
     lines = [mark.y for mark in plot.marks if isinstance(mark, Line)]
-    ends = [bias, *found.numbers.limits]
+    ends = [bias, *checks.numbers.limits]
     assert lines == [pytest.approx([end, end]) for end in ends]
     points = the(plot, Points)
     assert sum(round(size**2) for size in points.size) == N
-    ax = lh.plot(found, kind="numbers")
+    ax = lh.plot(checks, kind="numbers")
     assert ax.get_ylabel() == "model minus people"
     assert len(ax.collections[0].get_offsets()) == len(points.x)  # type: ignore[arg-type]
     nominal = lh.validate(["a", "b"] * 5, ["a", "b"] * 5)
@@ -133,10 +133,10 @@ def test_numbers_that_no_label_has_are_not_misspelt() -> None:
     frame = pd.DataFrame({"text": [f"Text {i}." for i in range(40)], "label": labels})
     gold = lh.gold_sample(frame, 40, text="text", label="label", seed=1)
     gold = gold.with_codes([codes[row] for row in gold.rows], coder="anna")
-    for found in (lh.validate(frame, gold), lh.validate(frame, codes)):
-        assert found.scale == "interval"
-        assert found.numbers is not None
-        assert found.numbers.bias.value == pytest.approx(
+    for checks in (lh.validate(frame, gold), lh.validate(frame, codes)):
+        assert checks.scale == "interval"
+        assert checks.numbers is not None
+        assert checks.numbers.bias.value == pytest.approx(
             np.mean(np.subtract(labels, codes))
         )
     rows = lh.estimate(frame, gold, methods=["dsl"]).rows
