@@ -128,6 +128,7 @@ class Estimation:
             simultaneous=self.simultaneous,
             agreement=agreement_line(inputs.gold),
             is_weighted=inputs.survey is not None,
+            n_clusters=settings.n_clusters,
             label_check=label_check_of(texts, inputs.gold, inputs.prob),
         )
 

@@ -92,6 +92,7 @@ _LEAST_CODES = 2  # minimum number of codes for an interval
 _FIELDS = (
     "model", "formula", "level", "target", "n_texts", "n_gold", "design", "notes",
     "grouped_by", "predictions", "simultaneous", "agreement", "is_weighted", "source",
+    "n_clusters",
 )  # fmt: skip
 
 
@@ -162,6 +163,7 @@ class Estimates:
             alone covers its true value with this probability.
         agreement: Sentence on the agreement of the coders; "" for one coder.
         is_weighted: True if survey weights were used.
+        n_clusters: Number of clusters of dependent texts; None without clusters.
         label_check: Comparison of the labels of coded texts with all labels, if the user
             declared the codes a simple random sample; else None.
     """
@@ -183,6 +185,7 @@ class Estimates:
     simultaneous: str | None = None
     agreement: str = ""
     is_weighted: bool = False
+    n_clusters: int | None = None
     label_check: LabelCheck | None = None
 
     def __len__(self) -> int:

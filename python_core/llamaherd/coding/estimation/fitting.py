@@ -94,6 +94,11 @@ class FitSettings:
         return replace(self, methods=tuple(dict.fromkeys(self.methods)))
 
     @property
+    def n_clusters(self) -> int | None:
+        """Number of clusters; None without clusters."""
+        return None if self.clusters is None else len(np.unique(self.clusters))
+
+    @property
     def is_plain(self) -> bool:
         """True if the sample meets the assumptions of the original PPI++."""
         is_even = self.gold.is_even and self.weights is None

@@ -342,11 +342,13 @@ def _corrections(fields: Mapping[str, Any]) -> set[str]:
 
 def _design_of(fields: Mapping[str, Any]) -> list[object]:
     """Return all that the sentences on estimates say of data and methods."""
-    names = ("n_texts", "n_gold", "level", "predictions", "target", "is_weighted")
+    names = (
+        "n_texts", "n_gold", "level", "predictions", "target", "is_weighted",
+        "n_clusters", "simultaneous",
+    )  # fmt: skip
     methods = sorted({row["method"] for row in fields["rows"]})
     has_coders = bool(fields.get("agreement"))
-    more = fields.get("simultaneous")
-    return [methods, has_coders, more, *(fields.get(name) for name in names)]
+    return [methods, has_coders, *(fields.get(name) for name in names)]
 
 
 def _estimate_sentences(

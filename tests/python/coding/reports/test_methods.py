@@ -407,3 +407,22 @@ def test_estimates_are_named_by_what_they_are(
     text = lh.methods_text(grouped, estimates=estimates).text
     assert sentence in text
     assert ("describe these texts only" in text) == (target == "texts")
+
+
+def test_clusters_and_survey_weights_of_estimates_are_named(coded: lh.Coded) -> None:
+    frame = {
+        **coded.frame,
+        "author": [row // 2 for row in range(N)],
+        "w": [1.0, 2.0] * (N // 2),
+    }
+    written = dataclasses.replace(coded, frame=frame)
+    gold = gold_of(written)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # of few codes and clusters
+        by_author = lh.estimate(written, gold, cluster="author")
+        weighted = lh.estimate(written, gold, weights="w")
+    text = lh.methods_text(written, estimates=by_author).text
+    assert f"treated as dependent ({N // 2} clusters)." in text
+    assert "survey weights" not in text
+    text = lh.methods_text(written, estimates=[by_author, weighted]).text
+    assert text.count("dependent") == text.count("survey weights") == 1
