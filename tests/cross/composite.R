@@ -7,21 +7,21 @@ book <- codebook("Which?", c("a", "b", "c"))
 
 # Writes lines such as "... 4/800 updated" instead of drawing a bar.
 options(cli.progress_handlers_force = "logger", cli.progress_show_after = 0)
-found <- tryCatch(
+results <- tryCatch(
   robustness(data, text, book, context, orders = 3, progress = TRUE),
   interrupt = \(cnd) {
     cat(conditionMessage(cnd), "\n")
     cnd$results
   }
 )
-running <- attr(found, "interrupted")
+running <- attr(results, "interrupted")
 cat(sprintf(
   "finished: %s of %d texts; running: %s\n",
-  toString(found$summary$variant),
-  nrow(found$labels),
+  toString(results$summary$variant),
+  nrow(results$labels),
   is.data.frame(running) && nrow(running) == 3000 && anyNA(running$label)
 ))
-cat("kept:", identical(found, last_results()), "\n")
+cat("kept:", identical(results, last_results()), "\n")
 cat(
   "next call:",
   class(compare_pairs(c("a", "b", "c"), "Which?", context))[[1]],

@@ -32,12 +32,12 @@ default_of <- function(value) {
   value
 }
 names <- Filter(\(name) is.function(sources[[name]]), ls(sources))
-found <- lapply(stats::setNames(names, names), \(name) {
+formals <- lapply(stats::setNames(names, names), \(name) {
   lapply(as.list(formals(sources[[name]])), default_of)
 })
-found[["further sampling settings"]] <- as.list(sources[["further_kinds"]])
+formals[["further sampling settings"]] <- as.list(sources[["further_kinds"]])
 jsonlite::write_json(
-  found,
+  formals,
   arguments[[2]],
   auto_unbox = TRUE,
   null = "null",

@@ -2,7 +2,7 @@
 arguments <- commandArgs(TRUE)
 library(llamaherd)
 context <- context_create(model_load(arguments[[1]]), n_ctx = 256L)
-told <- function(expression) {
+outcome <- function(expression) {
   tryCatch(
     {
       force(expression)
@@ -16,10 +16,10 @@ told <- function(expression) {
   )
 }
 for (path in c(arguments[-1], strrep("n", 1e5))) {
-  cat("read ", told(journal_read(path)), "\n", sep = "")
+  cat("read ", outcome(journal_read(path)), "\n", sep = "")
   cat(
     "write ",
-    told(generate_parallel(context, "a", max_tokens = 1, journal = path)),
+    outcome(generate_parallel(context, "a", max_tokens = 1, journal = path)),
     "\n",
     sep = ""
   )

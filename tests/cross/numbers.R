@@ -211,7 +211,7 @@ pairs <- function(job_file) {
       }
     )
   }
-  found <- ask(n_pairs = 8, seed = 3)
+  comparison <- ask(n_pairs = 8, seed = 3)
   layout <- "{question} {a}={first} {b}={second}. Answer:"
   other <- ask(
     labels = c("x", "y"),
@@ -229,12 +229,12 @@ pairs <- function(job_file) {
     refused(compare_pairs(texts, "Which?", context, system = "Be brief."))
   )
   out <- list(
-    strengths = as.list(found$strengths),
-    pairs = as.list(found$pairs),
-    bias = as.list(found$position_bias),
+    strengths = as.list(comparison$strengths),
+    pairs = as.list(comparison$pairs),
+    bias = as.list(comparison$position_bias),
     other = as.list(other$strengths),
     notes = notes,
-    known_notes = c(found$notes, other$notes),
+    known_notes = c(comparison$notes, other$notes),
     errors = errors
   )
   json(out)
@@ -254,7 +254,7 @@ selection <- function(job_file) {
   context <- context_create(model_load(job$model), n_threads = 1L)
   book <- codebook("Which?", c("a", "b"))
   shots <- choose_examples(gold, 3, book)
-  found <- compare_codebooks(
+  comparison <- compare_codebooks(
     data,
     list(
       plain = book,
@@ -266,12 +266,16 @@ selection <- function(job_file) {
     measure = "macro_f1"
   )
   grDevices::pdf(NULL)
-  shown <- plot(found)
-  choice <- best_codebook(found, name = "plain")
+  drawn <- plot(comparison)
+  choice <- best_codebook(comparison, name = "plain")
   first <- evaluate_codebook(choice, job$sheet, context)
   again <- NULL
   second <- withCallingHandlers(
-    evaluate_codebook(best_codebook(found, name = "shots"), job$sheet, context),
+    evaluate_codebook(
+      best_codebook(comparison, name = "shots"),
+      job$sheet,
+      context
+    ),
     llamaherd_warning_evaluate = \(cnd) {
       again <<- conditionMessage(cnd)
       invokeRestart("muffleWarning")
@@ -311,12 +315,12 @@ selection <- function(job_file) {
     parts = gold$parts,
     probs = gold_part(gold, "select")$probs,
     shots = shots$hash,
-    summary = found$summary,
-    pairs = found$pairs,
-    tied = found$tied,
+    summary = comparison$summary,
+    pairs = comparison$pairs,
+    tied = comparison$tied,
     plotted = list(
-      name = shown$scales$get_scales("y")$labels,
-      value = shown$data$x[as.integer(shown$data$panel) == 1]
+      name = drawn$scales$get_scales("y")$labels,
+      value = drawn$data$x[as.integer(drawn$data$panel) == 1]
     ),
     hash = choice$hash,
     value = first$value,

@@ -213,7 +213,7 @@ columns <- function(job_file) {
   }
   results <- c(
     results,
-    lapply(job$thinking, \(each) quietly(thought(each, job$texts)))
+    lapply(job$thinking, \(setting) quietly(thought(setting, job$texts)))
   )
   json(results, null = "null")
 }
@@ -275,7 +275,7 @@ quotes <- function(job_file) {
     verbosity = -1L
   )
   fields <- codebook("Why?", type = "fields", schema = field)
-  found <- annotate_texts(
+  coded <- annotate_texts(
     data,
     text,
     fields,
@@ -302,7 +302,7 @@ quotes <- function(job_file) {
   json(list(
     generate = columns(answers$why, texts),
     evidence = columns(labels, texts),
-    fields = columns(found$why, texts),
+    fields = columns(coded$why, texts),
     spans = columns(long, texts[long$row])
   ))
 }

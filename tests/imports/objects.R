@@ -1,8 +1,8 @@
 library(llamaherd)
 # Results as people save them who have tibble and dplyr. `objects` is the folder.
 local({
-  made <- data.frame(text = c("a", "b", "c"), label = factor(c("x", "y", "x")))
-  made[paste0("column_", 1:20)] <- 1
+  plain <- data.frame(text = c("a", "b", "c"), label = factor(c("x", "y", "x")))
+  plain[paste0("column_", 1:20)] <- 1
   coding <- list(
     text = "text",
     label = "label",
@@ -13,10 +13,10 @@ local({
   )
   as_coded <- getNamespace("llamaherd")$as_coded
   frames <- list(
-    plain = made,
-    tibble = tibble::as_tibble(made),
-    grouped = dplyr::group_by(tibble::as_tibble(made), label),
-    rowwise = dplyr::rowwise(tibble::as_tibble(made))
+    plain = plain,
+    tibble = tibble::as_tibble(plain),
+    grouped = dplyr::group_by(tibble::as_tibble(plain), label),
+    rowwise = dplyr::rowwise(tibble::as_tibble(plain))
   )
   for (name in names(frames)) {
     saveRDS(

@@ -39,15 +39,15 @@ expect_condition <- function(kind) {
     if (identical(regexp, NA)) {
       return(invisible(object))
     }
-    found <- NULL
+    condition <- NULL
     fits <- function(cnd) {
-      is.null(found) &&
+      is.null(condition) &&
         (is.null(class) || inherits(cnd, class)) &&
         (length(regexp) == 0 || matches(conditionMessage(cnd), regexp, ...))
     }
     handle <- function(cnd) {
       if (fits(cnd)) {
-        found <<- cnd
+        condition <<- cnd
         if (kind == "warning") {
           tryInvokeRestart("muffleWarning")
         }
@@ -59,8 +59,8 @@ expect_condition <- function(kind) {
     } else {
       eval_with(object, handle, kind)
     }
-    fail_unless(!is.null(found), "no ", kind, " that matches ", regexp)
-    invisible(found)
+    fail_unless(!is.null(condition), "no ", kind, " that matches ", regexp)
+    invisible(condition)
   }
 }
 
@@ -200,12 +200,12 @@ stand_in <- list(
   expect_warning = expect_condition("warning"),
   expect_message = expect_condition("message"),
   capture_messages = \(code) {
-    told <- character()
+    messages <- character()
     withCallingHandlers(code, message = \(cnd) {
-      told <<- c(told, conditionMessage(cnd))
+      messages <<- c(messages, conditionMessage(cnd))
       tryInvokeRestart("muffleMessage")
     })
-    told
+    messages
   },
   expect_no_error = \(object, ...) invisible(object),
   expect_no_warning = \(object, ...) invisible(object)

@@ -40,8 +40,11 @@ for (n in 1:5) {
   )
   table <- as.data.frame(answers)
   cut <- !table$complete
-  told <- if (any(cut)) list("llamaherd_warning_incomplete") else list()
-  held <- c(held, cut == !(table$text %in% long) & identical(warnings, told))
+  expected <- if (any(cut)) list("llamaherd_warning_incomplete") else list()
+  held <- c(
+    held,
+    cut == !(table$text %in% long) & identical(warnings, expected)
+  )
 }
 tell(
   3,
@@ -68,12 +71,15 @@ held <- vapply(
   },
   logical(length(prompts))
 )
-each <- generate_parallel(
+labels <- generate_parallel(
   context,
   prompts,
   choices = rep(list(c("a", "b"), c("c", "d")), 10)
 )
-held <- c(held, as.character(each) %in% c("a", "b") == rep(c(TRUE, FALSE), 10))
+held <- c(
+  held,
+  as.character(labels) %in% c("a", "b") == rep(c(TRUE, FALSE), 10)
+)
 tell(13, "answers are exactly one of their choices, in R", held)
 
 is_refused <- function(hint, ...) {

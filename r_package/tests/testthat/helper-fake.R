@@ -107,10 +107,10 @@ expect_errors <- function(..., fixed = FALSE, class = "llamaherd_error_argument"
   env <- parent.frame()
   texts <- rlang::names2(calls)
   for (i in seq_along(calls)) {
-    told <- if (nzchar(texts[[i]])) list(regexp = texts[[i]], fixed = fixed)
+    expected <- if (nzchar(texts[[i]])) list(regexp = texts[[i]], fixed = fixed)
     rlang::inject(expect_error(
       eval(calls[[i]], env),
-      !!!told,
+      !!!expected,
       class = class,
       label = deparse1(calls[[i]])
     ))

@@ -11,12 +11,14 @@ value_of <- function(x, coefficient) x$value[x$coefficient == coefficient]
 # Python's tests assert the values that irr's documentation has.
 test_that("codes are columns of a matrix or vectors, and weights a vector or a matrix", {
   skip_if_no_llamaherd()
-  found <- agreement(nmm)
-  expect_equal(value_of(found, "alpha"), 0.743, tolerance = 1e-3)
-  expect_identical(agreement(as.matrix(nmm)), found)
-  expect_identical(agreement(nmm$a, nmm$b, nmm$c, nmm$d), found)
-  expect_false("kappa" %in% found$coefficient)
-  weighted <- \(own) value_of(agreement(nmm[1:2], kappa_weights = own), "weighted kappa")
+  coefficients <- agreement(nmm)
+  expect_equal(value_of(coefficients, "alpha"), 0.743, tolerance = 1e-3)
+  expect_identical(agreement(as.matrix(nmm)), coefficients)
+  expect_identical(agreement(nmm$a, nmm$b, nmm$c, nmm$d), coefficients)
+  expect_false("kappa" %in% coefficients$coefficient)
+  weighted <- \(weights) {
+    value_of(agreement(nmm[1:2], kappa_weights = weights), "weighted kappa")
+  }
   by_distance <- weighted(c(0, 0, 1, 1))
   expect_equal(weighted(outer(1:4, 1:4, \(i, j) abs(i - j) %/% 2)), by_distance)
   expect_false(isTRUE(all.equal(weighted(0:3), by_distance)))
@@ -24,15 +26,17 @@ test_that("codes are columns of a matrix or vectors, and weights a vector or a m
 
 test_that("it is a data frame with intervals", {
   skip_if_no_llamaherd()
-  found <- agreement(nmm)
-  expect_s3_class(found, c("llamaherd_agreement", "data.frame"), exact = TRUE)
+  coefficients <- agreement(nmm)
+  expect_s3_class(coefficients, c("llamaherd_agreement", "data.frame"), exact = TRUE)
   columns <- c("coefficient", "value", "low", "high", "se", "observed", "expected")
-  expect_named(found, c(columns, "n_units", "n_coders"))
-  expect_true(all(found$low < found$value & found$value < found$high))
-  expect_identical(is.na(found$se), c(TRUE, TRUE, FALSE))
-  expect_identical(unique(found$n_units), 11L)
-  expect_s3_class(found[found$value > 0.75, ], "data.frame", exact = TRUE)
-  expect_s3_class(as.data.frame(found), "data.frame", exact = TRUE)
+  expect_named(coefficients, c(columns, "n_units", "n_coders"))
+  expect_true(all(
+    coefficients$low < coefficients$value & coefficients$value < coefficients$high
+  ))
+  expect_identical(is.na(coefficients$se), c(TRUE, TRUE, FALSE))
+  expect_identical(unique(coefficients$n_units), 11L)
+  expect_s3_class(coefficients[coefficients$value > 0.75, ], "data.frame", exact = TRUE)
+  expect_s3_class(as.data.frame(coefficients), "data.frame", exact = TRUE)
   expect_warning(agreement(nmm, n_bootstrap = 100L), "have no effect")
   expect_page({
     agreement(nmm)
@@ -68,8 +72,8 @@ test_that("weights and what is missing", {
   skip_if_no_llamaherd()
   a <- c("x", "y", "x", NA)
   b <- c("x", "x", "x", "x")
-  found <- agreement(a, b, weights = c(1, 2, 3, 4))
-  expect_equal(found$value[[1]], 4 / 6)
+  coefficients <- agreement(a, b, weights = c(1, 2, 3, 4))
+  expect_equal(coefficients$value[[1]], 4 / 6)
   none <- agreement(c(NA, "a"), c("a", NA))
   expect_true(all(is.na(none$value)))
   expect_identical(unique(none$n_units), 0L)
@@ -85,10 +89,10 @@ test_that("coded texts are no codes of several coders", {
 
 test_that("agreement with other names of columns is a data frame", {
   skip_if_no_llamaherd()
-  found <- agreement(c("a", "b", "a"), c("a", "b", "b"))
-  names(found)[[2]] <- "estimate"
-  expect_s3_class(found, "data.frame", exact = TRUE)
-  expect_output(print(found), "estimate")
+  coefficients <- agreement(c("a", "b", "a"), c("a", "b", "b"))
+  names(coefficients)[[2]] <- "estimate"
+  expect_s3_class(coefficients, "data.frame", exact = TRUE)
+  expect_output(print(coefficients), "estimate")
 })
 
 test_that("codes of any type go as they are, and blank ones are left to Python", {
@@ -130,14 +134,14 @@ test_that("no label is a code where a text may have several labels", {
   ben <- c("none", "x", "none", "x; y", "x", "x", "x", "y")
   gold <- read_gold(data.frame(id = gold$ids, anna = anna, ben = ben), gold)
   expect_output(print(gold, n = 8), " none +none")
-  found <- agreement(gold)
-  expect_identical(unique(found$n_units), 7L)
-  expect_equal(value_of(found, "percent"), 5 / 7)
+  coefficients <- agreement(gold)
+  expect_identical(unique(coefficients$n_units), 7L)
+  expect_equal(value_of(coefficients, "percent"), 5 / 7)
   sets <- list(
     anna = c(none, none, "x", "x; y", "x", "x", NA, "y"),
     ben = c(none, "x", none, "x; y", "x", "x", "x", "y")
   )
-  expect_equal(found$value, agreement(as.data.frame(sets))$value)
+  expect_equal(coefficients$value, agreement(as.data.frame(sets))$value)
 })
 
 test_that("errors of codes and weights name what is wrong in R's words", {

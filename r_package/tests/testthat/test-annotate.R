@@ -110,10 +110,10 @@ test_that("no rows, and all kinds of labels", {
   made_with <- \(...) {
     annotate_texts(data.frame(t = c("x", NA)), t, codebook(...), context)
   }
-  made <- made_with("How?", c("lo", "hi"), type = "ordinal")
-  expect_true(is.ordered(made$label))
-  made <- made_with("How much?", number_scale(-1, 1, 0.5))
-  expect_identical(made$label, c(-1, NA))
+  coded <- made_with("How?", c("lo", "hi"), type = "ordinal")
+  expect_true(is.ordered(coded$label))
+  coded <- made_with("How much?", number_scale(-1, 1, 0.5))
+  expect_identical(coded$label, c(-1, NA))
   columns <- c(
     "t",
     "label",
@@ -125,15 +125,15 @@ test_that("no rows, and all kinds of labels", {
     "coverage",
     "error"
   )
-  expect_named(made, columns)
-  made <- made_with("How?", 2:5, type = "ordinal")
-  expect_identical(made$label, c(2L, NA))
-  made <- made_with("Which?", c("a", "b"), type = "multiple")
-  expect_identical(made$label, c("a", NA))
-  expect_named(made, c("t", "label", "coverage", "p_a", "p_b", "error"))
-  made <- made_with("What?", schema = type_object(a = type_integer()))
-  expect_named(made, c("t", "a", "error"))
-  expect_identical(made$a, c(1L, NA))
+  expect_named(coded, columns)
+  coded <- made_with("How?", 2:5, type = "ordinal")
+  expect_identical(coded$label, c(2L, NA))
+  coded <- made_with("Which?", c("a", "b"), type = "multiple")
+  expect_identical(coded$label, c("a", NA))
+  expect_named(coded, c("t", "label", "coverage", "p_a", "p_b", "error"))
+  coded <- made_with("What?", schema = type_object(a = type_integer()))
+  expect_named(coded, c("t", "a", "error"))
+  expect_identical(coded$a, c(1L, NA))
 })
 
 test_that("tibbles and groups stay, and verbs keep or drop what was coded", {
@@ -170,9 +170,9 @@ test_that("tibbles and groups stay, and verbs keep or drop what was coded", {
     tibble::as_tibble(coded),
     as.data.frame(coded)
   )
-  for (each in gone) {
-    expect_false(inherits(each, "llamaherd_coded"))
-    expect_null(attr(each, "llamaherd"))
+  for (frame in gone) {
+    expect_false(inherits(frame, "llamaherd_coded"))
+    expect_null(attr(frame, "llamaherd"))
   }
   expect_type(coded[["label"]], "integer")
   expect_identical(nrow(rbind(coded, coded)), 8L)
@@ -422,17 +422,17 @@ test_that("Python names wrong values of options", {
 test_that("variants are compared", {
   context <- local_model_context()
   short <- codebook("Short?", c("n", "yes"))
-  found <- robustness(
+  trial <- robustness(
     data_of()[-3, ],
     text,
     list(long = book_of(), short),
     context,
     orders = list(c("n", "yes"))
   )
-  expect_page(found)
-  expect_identical(found$summary$variant[1:2], c("codebook long", "codebook 2"))
-  expect_identical(found$labels$row, c(1L, 3L))
-  expect_s3_class(found$labels[["codebook long"]], "factor")
+  expect_page(trial)
+  expect_identical(trial$summary$variant[1:2], c("codebook long", "codebook 2"))
+  expect_identical(trial$labels$row, c(1L, 3L))
+  expect_s3_class(trial$labels[["codebook long"]], "factor")
   sent <- the$module$seen("call_start")
   expect_match(sent, "'orders': [['n', 'yes']], 'seeds': []", fixed = TRUE)
   expect_match(sent, "'n_texts': None", fixed = TRUE)
@@ -447,8 +447,8 @@ test_that("variants start from how labels were made", {
   context <- local_model_context()
   other <- codebook("Other?", c("yes", "n"))
   coded <- coded_of(context)
-  found <- robustness(coded, codebooks = other, contexts = context)
-  expect_identical(found$summary$variant, c("codebook coded", "codebook 1"))
+  trial <- robustness(coded, codebooks = other, contexts = context)
+  expect_identical(trial$summary$variant, c("codebook coded", "codebook 1"))
   expect_seen("call_start", "'run': '{\"started\"")
   # Texts that were not labelled, or a data frame without the record of its labels.
   books <- list(book_of(), other)
@@ -481,8 +481,8 @@ test_that("each variant has an estimate by the same codes", {
   gold <- read_gold(data.frame(id = gold$ids, code = "yes"), gold)
   books <- list(book_of(), codebook("Other?", c("yes", "n")))
   run <- \(...) robustness(data, text, books, context, ...)
-  found <- run(gold = gold, outcome = "yes")
-  rows <- found$estimates
+  trial <- run(gold = gold, outcome = "yes")
+  rows <- trial$estimates
   expect_identical(rows$variant, c("codebook 1", "codebook 2"))
   expect_identical(unique(rows$method), "dsl")
   expect_identical(rows$estimate[[1]], rows$estimate[[2]])
@@ -490,8 +490,8 @@ test_that("each variant has an estimate by the same codes", {
   expect_null(run()$estimates)
   formula <- label == "yes" ~ z
   # One warning names all variants.
-  told <- "2 warnings:.*1\" has no estimate.*2\" has no estimate"
-  expect_warning(run(gold = gold, formula = formula), told)
+  warning <- "2 warnings:.*1\" has no estimate.*2\" has no estimate"
+  expect_warning(run(gold = gold, formula = formula), warning)
   expect_error(run(outcome = "yes"), "which need `gold`")
   expect_error(run(gold = 1), "`gold` must be")
   one <- gold_sample(data["text"], 4, text = text, seed = 1)
@@ -511,14 +511,14 @@ test_that("a journal is named at the beginning and where Ctrl-C ends the call", 
     paste0(basename(getwd()), "[/\\\\][0-9a-f]+-fake.journal")
   )
   expect_message(annotate_texts(data, text, book, context, journal = "a.journal"), NA)
-  told <- capture.output(type = "message", {
+  messages <- capture.output(type = "message", {
     withRestarts(
       interrupt("Interrupted: 1 of 2 texts coded.", data, 0L, "/tmp/a.journal"),
       abort = \() NULL
     )
   })
   journal <- paste("continues the run:", full_path("/tmp/a.journal"))
-  expect_match(told, journal, fixed = TRUE, all = FALSE)
+  expect_match(messages, journal, fixed = TRUE, all = FALSE)
 })
 
 test_that("hints lead to what was meant", {

@@ -28,12 +28,12 @@ visited <- function(requests, code) {
 # attribute with what it printed.
 coded_on_page <- function(codes, ..., path = tempfile(fileext = ".sqlite")) {
   output <- capture.output(
-    found <- visited(
+    coded <- visited(
       codes,
       code_texts(..., coders = c("anna", "ben"), path = path, port = 0, browser = TRUE)
     )
   )
-  structure(found, output = output)
+  structure(coded, output = output)
 }
 
 as_coder <- function(coder, i, value, note = "") {
@@ -46,13 +46,13 @@ test_that("codes of a data frame are its columns", {
   topics <- codebook("Topic?", c(Sports = "Matches.", Money = ""))
   path <- withr::local_tempfile(fileext = ".sqlite")
   code <- list(as_coder("anna", 1, "Money"), as_coder("ben", 0, "Sports", "Gr\u00fcn?"))
-  found <- coded_on_page(code, news, topics, path = path)
-  expect_match(attr(found, "output"), "http://127.0.0.1:.*/owner#", all = FALSE)
-  expect_named(found, c("text", "anna", "ben"))
-  expect_identical(found$anna, c(NA, "Money", NA))
-  expect_identical(found$ben, c("Sports", NA, NA))
+  codes <- coded_on_page(code, news, topics, path = path)
+  expect_match(attr(codes, "output"), "http://127.0.0.1:.*/owner#", all = FALSE)
+  expect_named(codes, c("text", "anna", "ben"))
+  expect_identical(codes$anna, c(NA, "Money", NA))
+  expect_identical(codes$ben, c("Sports", NA, NA))
   notes <- data.frame(coder = "ben", id = "1", note = "Gr\u00fcn?")
-  expect_identical(attr(found, "notes"), notes)
+  expect_identical(attr(codes, "notes"), notes)
   expect_true(file.exists(path))
   expect_errors(
     "coders" = code_texts(news, topics, "text", path = path),
@@ -66,17 +66,17 @@ test_that("a gold sample and passages get their codes", {
   local_real()
   data <- data.frame(text = sprintf("Text %d.", 1:9), label = rep(c("a", "b", "c"), 3))
   gold <- gold_sample(data, 4, text = text, label = label, seed = 1)
-  found <- coded_on_page(list(as_coder("anna", 2, "b")), gold)
-  expect_s3_class(found, "llamaherd_gold")
-  expect_identical(found$codes$anna, c(NA, NA, "b", NA))
-  expect_identical(found$ids, gold$ids)
-  expect_identical(dim(attr(found, "notes")), c(0L, 3L))
+  sample <- coded_on_page(list(as_coder("anna", 2, "b")), gold)
+  expect_s3_class(sample, "llamaherd_gold")
+  expect_identical(sample$codes$anna, c(NA, NA, "b", NA))
+  expect_identical(sample$ids, gold$ids)
+  expect_identical(dim(attr(sample, "notes")), c(0L, 3L))
   who <- codebook("Who?", c(actor = ""), type = "spans")
   span <- list(list(start = 0, end = 4, label = "actor"))
-  found <- coded_on_page(list(as_coder("anna", 0, span)), data, who)
-  expect_s3_class(found, "llamaherd_spans")
-  expect_identical(found$quote, "Text")
-  expect_identical(c(found$start, found$end), c(1L, 4L))
+  spans <- coded_on_page(list(as_coder("anna", 0, span)), data, who)
+  expect_s3_class(spans, "llamaherd_spans")
+  expect_identical(spans$quote, "Text")
+  expect_identical(c(spans$start, spans$end), c(1L, 4L))
 })
 
 test_that("a codebook with fields gives a gold sample, or columns, for each field", {
@@ -89,12 +89,12 @@ test_that("a codebook with fields gives a gold sample, or columns, for each fiel
   data <- data.frame(text = sprintf("Text %d.", 1:9), topic = rep(c("a", "b", "c"), 3))
   gold <- gold_sample(data, 4, text = text, label = topic, seed = 1)
   code <- list(as_coder("anna", 2, list(topic = "b", anger = 3)))
-  found <- coded_on_page(code, gold, book)
-  expect_named(found, c("topic", "anger"))
-  expect_s3_class(found$topic, "llamaherd_gold")
-  expect_identical(found$topic$codes$anna, c(NA, NA, "b", NA))
-  expect_identical(found$anger$codes$anna, c(NA, NA, "3", NA))
-  found <- coded_on_page(code, data["text"], book)
-  expect_named(found, c("text", "topic.anna", "topic.ben", "anger.anna", "anger.ben"))
-  expect_identical(found$anger.anna[1:3], c(NA, NA, "3"))
+  samples <- coded_on_page(code, gold, book)
+  expect_named(samples, c("topic", "anger"))
+  expect_s3_class(samples$topic, "llamaherd_gold")
+  expect_identical(samples$topic$codes$anna, c(NA, NA, "b", NA))
+  expect_identical(samples$anger$codes$anna, c(NA, NA, "3", NA))
+  codes <- coded_on_page(code, data["text"], book)
+  expect_named(codes, c("text", "topic.anna", "topic.ben", "anger.anna", "anger.ben"))
+  expect_identical(codes$anger.anna[1:3], c(NA, NA, "3"))
 })

@@ -64,8 +64,8 @@ test_that("prompts are shown", {
     prompt_preview(book, "It rains.")
     prompt_preview(book, "It rains.", context)
   })
-  shown <- prompt_preview(book, "x", context)
-  expect_identical(shown$tokens, tokenize(context$model, shown$prompt))
+  preview <- prompt_preview(book, "x", context)
+  expect_identical(preview$tokens, tokenize(context$model, preview$prompt))
 })
 
 test_that("numbers are labels", {
@@ -90,17 +90,17 @@ test_that("misspelt arguments, columns and fields suggest what is meant", {
   local_real()
   lines <- c("question: Which?", "lables: [a, b]")
   path <- withr::local_tempfile(lines = lines, fileext = ".yaml")
-  told <- 'line 2: `lables` is not a field of a codebook; did you mean "labels"'
-  expect_error(read_codebook(path), told)
+  message <- 'line 2: `lables` is not a field of a codebook; did you mean "labels"'
+  expect_error(read_codebook(path), message)
 })
 
 test_that("a full disk is an error that names the file", {
   skip_if_no_llamaherd()
   skip_if_not(file.exists("/dev/full"))
   book <- codebook("Which?", c("a", "b"))
-  told <- "/dev/full' cannot be used: No space left on device; free space"
+  message <- "/dev/full' cannot be used: No space left on device; free space"
   class <- "llamaherd_error_argument"
-  expect_error(write_codebook(book, "/dev/full"), told, class = class)
+  expect_error(write_codebook(book, "/dev/full"), message, class = class)
 })
 
 test_that("scales are checked by Python, and shown", {
@@ -123,10 +123,10 @@ test_that("scales are checked by Python, and shown", {
 
 test_that("ready codebooks are codebooks, and listed with their sources", {
   local_real()
-  listed <- list_ready_codebooks()
-  expect_true(all(c("sentiment", "stance", "policy_topics") %in% listed$name))
-  expect_true(all(nzchar(listed$sources)))
-  expect_identical(listed$needs_target, listed$name == "stance")
+  books <- list_ready_codebooks()
+  expect_true(all(c("sentiment", "stance", "policy_topics") %in% books$name))
+  expect_true(all(nzchar(books$sources)))
+  expect_identical(books$needs_target, books$name == "stance")
   book <- ready_codebook("sentiment")
   expect_s3_class(book, "llamaherd_codebook")
   expect_named(book$labels, c("positive", "negative", "neutral"))

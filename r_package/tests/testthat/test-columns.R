@@ -106,8 +106,8 @@ test_that("schemas that differ by prompt have their columns together", {
   json <- check_schema(schemas, "schema", 2L)
   texts <- c('{"a":"x","b":1}', '{"a":"y","b":2,"c":"z"}')
   frame <- text_columns(texts, schema_columns(json))
-  wanted <- data.frame(a = factor(c("x", "y")), b = c(1, 2), c = c(NA, "z"))
-  expect_identical(frame, wanted)
+  expected <- data.frame(a = factor(c("x", "y")), b = c(1, 2), c = c(NA, "z"))
+  expect_identical(frame, expected)
 })
 
 test_that("values that R has not are kept as far as they go", {
@@ -115,22 +115,22 @@ test_that("values that R has not are kept as far as they go", {
   value <- \(...) columns_of(...)$value
   expect_identical(value('"a\\u0000b\\\\u0000"', type_string()), "a\ufffdb\\u0000")
   wide <- type_object(NULL, !!"gr\u00f6\u00dfe" := type_string())
-  found <- columns_of('{"gr\u00f6\u00dfe":"\U1F600"}', wide)
-  expect_identical(found, stats::setNames(data.frame("\U1F600"), "gr\u00f6\u00dfe"))
+  columns <- columns_of('{"gr\u00f6\u00dfe":"\U1F600"}', wide)
+  expect_identical(columns, stats::setNames(data.frame("\U1F600"), "gr\u00f6\u00dfe"))
   odd <- '{"properties":{"":{"type":"string"},"b c":true}}'
   odd <- columns_of('{"":"a","b c":1}', odd)
   expect_identical(unclass(odd)[[1]], "a")
   expect_named(odd, c("", "b c"))
   # Values of wrong types. Python's check does not accept such values.
   expect_identical(value(c('"a"', "[]", "{}"), type_number()), rep(NA_real_, 3))
-  found <- columns_of("1", type_object(a = type_string()))
-  expect_identical(found, data.frame(a = NA_character_))
+  columns <- columns_of("1", type_object(a = type_string()))
+  expect_identical(columns, data.frame(a = NA_character_))
 })
 
 test_that("what is not valid JSON spoils no other row", {
   schema <- type_object(a = type_integer())
-  found <- columns_of(c('{"a":1}', '{"a":', "x]", '{"a":2}'), schema)
-  expect_identical(found$a, c(1L, NA, NA, 2L))
+  columns <- columns_of(c('{"a":1}', '{"a":', "x]", '{"a":2}'), schema)
+  expect_identical(columns$a, c(1L, NA, NA, 2L))
 })
 
 test_that("deep schemas end soon", {
@@ -154,6 +154,6 @@ test_that("whole numbers that R cannot hold are texts, digit by digit", {
   digits <- "12345678901234567890"
   expect_identical(one('{"type":"string"}', sprintf('"%s"', digits)), digits)
   integers <- '{"type":"array","items":{"type":"integer"}}'
-  listed <- one(integers, sprintf("[%s,1]", texts[[1]]))
-  expect_identical(listed, list(c(texts[[1]], "1")))
+  parsed <- one(integers, sprintf("[%s,1]", texts[[1]]))
+  expect_identical(parsed, list(c(texts[[1]], "1")))
 })

@@ -66,25 +66,28 @@ pairs_json <- paste0(
 )
 
 test_that("strengths and pairs are data frames", {
-  found <- example_pairs()
-  expect_equal(found$strengths$strength, c(1, 0.25, -1.25))
-  expect_identical(found$strengths$rank, 1:3)
-  expect_equal(found$pairs$consistent, c(TRUE, NA))
-  expect_equal(found$pairs$log_odds, c(-0.5, NA))
-  expect_equal(found$pairs$error, c(NA, "too long"))
-  expect_identical(found$position_bias, c(value = 0.2, low = NA, high = NA))
-  expect_false(found$connected)
-  expect_identical(as.data.frame(found), found$strengths)
-  expect_output(print(found), "<llamaherd_pairs> 3 texts, 2 pairs")
-  expect_output(print(summary(found)), "<llamaherd_pairs> 3 texts, 2 pairs\nconverged")
+  comparison <- example_pairs()
+  expect_equal(comparison$strengths$strength, c(1, 0.25, -1.25))
+  expect_identical(comparison$strengths$rank, 1:3)
+  expect_equal(comparison$pairs$consistent, c(TRUE, NA))
+  expect_equal(comparison$pairs$log_odds, c(-0.5, NA))
+  expect_equal(comparison$pairs$error, c(NA, "too long"))
+  expect_identical(comparison$position_bias, c(value = 0.2, low = NA, high = NA))
+  expect_false(comparison$connected)
+  expect_identical(as.data.frame(comparison), comparison$strengths)
+  expect_output(print(comparison), "<llamaherd_pairs> 3 texts, 2 pairs")
+  expect_output(
+    print(summary(comparison)),
+    "<llamaherd_pairs> 3 texts, 2 pairs\nconverged"
+  )
 })
 
 test_that("strengths are compared with people's pairs and known scores", {
   local_real()
-  found <- example_pairs()
+  comparison <- example_pairs()
   people <- data.frame(first = c("a", "b", "a"), second = c("b", "c", "c"))
   people$winner <- c("a", "b", NA)
-  agreement <- pair_agreement(found, people, c(c = 1, a = 3, b = 2))
+  agreement <- pair_agreement(comparison, people, c(c = 1, a = 3, b = 2))
   expect_s3_class(agreement, "data.frame")
   value <- function(measure) agreement$value[agreement$measure == measure]
   expect_equal(value("accuracy"), 1)
@@ -93,15 +96,15 @@ test_that("strengths are compared with people's pairs and known scores", {
   expect_equal(agreement$n[agreement$measure == "accuracy"], 2L)
   expect_equal(attr(agreement, "n_ties"), 1L)
   expect_output(print(agreement), "1 pair without a winner is left out")
-  expect_equal(pair_agreement(found, known = c(3, NA, 1))$n, c(2L, 2L))
+  expect_equal(pair_agreement(comparison, known = c(3, NA, 1))$n, c(2L, 2L))
   winners <- replace(people, "winner", list(c("c", "b", NA)))
   expect_errors(
-    pair_agreement(found),
-    pair_agreement(found, known = 1:2),
-    pair_agreement(found, known = c(x = 1)),
-    pair_agreement(found, data.frame(first = "a")),
+    pair_agreement(comparison),
+    pair_agreement(comparison, known = 1:2),
+    pair_agreement(comparison, known = c(x = 1)),
+    pair_agreement(comparison, data.frame(first = "a")),
     pair_agreement(list(), people),
-    pair_agreement(found, winners)
+    pair_agreement(comparison, winners)
   )
 })
 

@@ -25,14 +25,14 @@ test_that("a regression of the corrected outcome is that of estimate()", {
   data <- corrected(speeches, gold, "yes")
   expect_identical(names(data), c(names(speeches), "corrected"))
   fit <- lm(corrected ~ age, data)
-  found <- estimate(speeches, gold, label == "yes" ~ age, methods = "dsl")
-  expect_equal(unname(coef(fit)), unname(coef(found)), tolerance = 1e-6)
+  estimates <- estimate(speeches, gold, label == "yes" ~ age, methods = "dsl")
+  expect_equal(unname(coef(fit)), unname(coef(estimates)), tolerance = 1e-6)
   weights <- replicate_weights(speeches, gold, n = 300)
   expect_identical(dim(weights), c(600L, 300L))
   refit <- \(w) coef(lm(corrected ~ age, cbind(data, weight = w), weights = weight))
   changes <- apply(weights, 2, refit) - coef(fit)
   errors <- sqrt(4 * rowMeans(changes^2))
-  expect_equal(unname(errors), as.data.frame(found)$std_error, tolerance = 0.15)
+  expect_equal(unname(errors), as.data.frame(estimates)$std_error, tolerance = 0.15)
 })
 
 test_that("labels, numbers, weights and errors are those of Python", {

@@ -89,7 +89,7 @@ test_that("only the table that `:=` changed is not printed, once", {
   expect_silent(print(r))
   expect_output(print(r), "6 texts")
   # Tables that are made where earlier tables were may have their addresses.
-  shown <- vapply(
+  printed <- vapply(
     1:50,
     \(i) {
       r <- coded_table()
@@ -101,5 +101,5 @@ test_that("only the table that `:=` changed is not printed, once", {
     },
     0L
   )
-  expect_true(all(shown > 0))
+  expect_true(all(printed > 0))
 })

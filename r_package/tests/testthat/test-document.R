@@ -67,14 +67,14 @@ test_that("a log has all that is done with texts, and nobody's name", {
   lines <- readLines("run.txt")
   suppressMessages(document_end())
   events <- sub("^.*[]] ", "", grep("^- ", lines, value = TRUE))
-  wanted <- c(
+  expected <- c(
     "annotate_texts",
     "classify_parallel",
     "gold_sample",
     "report",
     "robustness"
   )
-  expect_true(all(wanted %in% events))
+  expect_true(all(expected %in% events))
   expect_match(lines, '"path": "~/my.gguf"', fixed = TRUE, all = FALSE)
   expect_match(lines, '"working_directory": "~"', fixed = TRUE, all = FALSE)
   expect_match(lines, '"engine": "predictor"', fixed = TRUE, all = FALSE)

@@ -119,14 +119,14 @@ test_that("codes without a design need their probabilities", {
 
 test_that("messages show what is missing as NA, and name the argument", {
   skip_if_no_llamaherd()
-  wanted <- \(...) estimate(coded_by_hand(), "code", prob = "simple", ...)
+  estimated <- \(...) estimate(coded_by_hand(), "code", prob = "simple", ...)
   not_known <- "`outcome` must be among the labels .*, not NA"
-  expect_error(wanted(outcome = NA), not_known)
-  expect_error(wanted(outcome = c("yes", NA)), not_known)
+  expect_error(estimated(outcome = NA), not_known)
+  expect_error(estimated(outcome = c("yes", NA)), not_known)
   expect_errors(
-    "outcome.*yes.* must be a number, not NA" = wanted(outcome = c(no = 0, yes = NA)),
-    "`outcome` must name at least one of the labels" = wanted(outcome = character()),
-    "`formula` has `prty`, which is no column" = wanted(label == "yes" ~ prty)
+    "outcome.*yes.* must be a number, not NA" = estimated(outcome = c(no = 0, yes = NA)),
+    "`outcome` must name at least one of the labels" = estimated(outcome = character()),
+    "`formula` has `prty`, which is no column" = estimated(label == "yes" ~ prty)
   )
 })
 
@@ -141,16 +141,16 @@ test_that("a label counts where it is among several", {
   expect_equal(coef(fit, method = "naive"), c("a share" = 1 / 2, "b share" = 2 / 3))
   has <- \(x, name) ifelse(is.na(x), NA, grepl(name, x))
   alone <- data.frame(label = has(label, "a"))
-  wanted <- estimate(alone, has(code, "a"), prob = "simple", outcome = "TRUE")
-  expect_equal(coef(fit)[["a share"]], coef(wanted)[[1]])
+  single <- estimate(alone, has(code, "a"), prob = "simple", outcome = "TRUE")
+  expect_equal(coef(fit)[["a share"]], coef(single)[[1]])
 
   attr(data, "llamaherd") <- list(columns = list(), codebook = list(type = "multiple"))
   class(data) <- c("llamaherd_coded", class(data))
   expect_equal(coef(estimate(data, code, prob = "simple")), coef(fit))
   known <- estimate(data, code, has_label(label, "a") ~ age, prob = "simple")
   alone <- data.frame(label = as.numeric(has(label, "a")), age = data$age)
-  wanted <- estimate(alone, as.numeric(has(code, "a")), label ~ age, prob = "simple")
-  expect_equal(coef(known), coef(wanted))
+  single <- estimate(alone, as.numeric(has(code, "a")), label ~ age, prob = "simple")
+  expect_equal(coef(known), coef(single))
   expect_named(
     coef(estimate(data, code, age ~ has_label(label, "b"), prob = "simple")),
     c("(Intercept)", "has_label(label, \"b\")")
@@ -311,8 +311,8 @@ test_that("the median of numbers is estimated, and what was removed is told", {
   names <- as.character(0:9)
   gold <- gold_sample(data, 120, text = text, label = label, names = names, seed = 1)
   gold <- read_gold(data.frame(id = gold$ids, code = truth[gold$rows]), gold)
-  found <- suppressWarnings(estimate(data, gold, outcome = "median", methods = "dsl"))
-  expect_equal(as.data.frame(found)$outcome, "median")
+  fit <- suppressWarnings(estimate(data, gold, outcome = "median", methods = "dsl"))
+  expect_equal(as.data.frame(fit)$outcome, "median")
   of <- \(...) estimate(data, gold, ...)
   expect_errors(
     "the only quantile" = of(outcome = "quantile"),
@@ -335,10 +335,10 @@ test_that("types of columns and a CSV make no difference", {
   same <- runif(n) < 0.8
   data$code <- ifelse(runif(n) < data$p, ifelse(same, data$label, "a"), NA)
   numbers <- function(data) {
-    found <- suppressWarnings(
+    fit <- suppressWarnings(
       estimate(data, code, outcome = "a", by = group, prob = data$p, weights = w)
     )
-    as.matrix(as.data.frame(found)[c("estimate", "std_error", "low", "high")])
+    as.matrix(as.data.frame(fit)[c("estimate", "std_error", "low", "high")])
   }
   file <- withr::local_tempfile(fileext = ".csv")
   write.csv(data, file, row.names = FALSE)
@@ -348,12 +348,12 @@ test_that("types of columns and a CSV make no difference", {
     code = factor(code, levels = c("a", "b")),
     group = factor(group, levels = c(1, 2, 3))
   )
-  wanted <- numbers(data)
-  expect_equal(numbers(read.csv(file)), wanted, tolerance = 1e-9)
-  expect_equal(numbers(factors), wanted, tolerance = 1e-9)
-  expect_equal(numbers(transform(data, group = as.character(group))), wanted)
-  expect_equal(numbers(transform(data, group = as.numeric(group), w = w * 5)), wanted)
-  expect_equal(numbers(data[rev(seq_len(n)), ]), wanted)
+  expected <- numbers(data)
+  expect_equal(numbers(read.csv(file)), expected, tolerance = 1e-9)
+  expect_equal(numbers(factors), expected, tolerance = 1e-9)
+  expect_equal(numbers(transform(data, group = as.character(group))), expected)
+  expect_equal(numbers(transform(data, group = as.numeric(group), w = w * 5)), expected)
+  expect_equal(numbers(data[rev(seq_len(n)), ]), expected)
 })
 
 test_that("all warnings of a call are one warning", {

@@ -197,16 +197,19 @@ test_that("what is cut off under a grammar or choices is told once", {
       invokeRestart("muffleWarning")
     }
   )
-  told <- paste0("llamaherd_warning_", c("incomplete", "failed"))
-  expect_setequal(classes, told)
-  expect_warning(generate_parallel(context, prompts[3], regex = "s.*"), class = told[[1]])
+  warned <- paste0("llamaherd_warning_", c("incomplete", "failed"))
+  expect_setequal(classes, warned)
+  expect_warning(
+    generate_parallel(context, prompts[3], regex = "s.*"),
+    class = warned[[1]]
+  )
   # Without them, a message tells of it instead of a warning.
   call <- quote(generate_parallel(context, prompts[1:3]))
   messages <- capture_messages(expect_no_warning(eval(call)))
   expect_length(messages, 1)
   expect_match(messages, "2 of 3 answers ended at `max_tokens`", fixed = TRUE)
   expect_silent(generate_parallel(context, prompts[2:3], choices = "a", verbosity = -1))
-  expect_warning(generate(context, "raw sp", choices = "sport"), class = told[[1]])
+  expect_warning(generate(context, "raw sp", choices = "sport"), class = warned[[1]])
 })
 
 test_that("failures are NA with one warning", {

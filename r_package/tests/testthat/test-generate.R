@@ -10,14 +10,14 @@ test_that("one prompt gives one answer", {
 test_that("a loop of single calls tells of the first cut answer only", {
   context <- local_context()
   the$told_cut <- NULL
-  told <- capture_messages(
+  message <- capture_messages(
     answers <- lapply(c("raw one", "raw two", "raw three"), \(prompt) {
       generate(context, prompt, max_tokens = 2)
     })
   )
   expect_true(all(vapply(answers, attr, "", "finish_reason") == "length"))
-  expect_length(told, 1)
-  expect_match(told, "The answer ended at `max_tokens`", fixed = TRUE)
+  expect_length(message, 1)
+  expect_match(message, "The answer ended at `max_tokens`", fixed = TRUE)
 })
 
 test_that("a failure is an error", {
@@ -30,16 +30,16 @@ test_that("log-probabilities are a data frame for each prompt", {
   context <- local_context()
   prompts <- c(a = "json ab", b = "fail", c = "json c")
   answers <- generate_parallel(context, prompts, logprobs = 2, verbosity = -1)
-  found <- attr(answers, "logprobs")
-  expect_length(found, 3)
-  expect_null(found[[2]])
-  expect_identical(found[[1]]$token, c("a", "b"))
-  expect_identical(found[[1]]$id, utf8ToInt("ab"))
-  expect_identical(found[[1]]$logprob, c(-0.5, NaN))
+  tables <- attr(answers, "logprobs")
+  expect_length(tables, 3)
+  expect_null(tables[[2]])
+  expect_identical(tables[[1]]$token, c("a", "b"))
+  expect_identical(tables[[1]]$id, utf8ToInt("ab"))
+  expect_identical(tables[[1]]$logprob, c(-0.5, NaN))
   top <- data.frame(token = c("a", "b"), id = utf8ToInt("ab"), logprob = c(-0.5, -1.5))
-  expect_identical(found[[1]]$top, list(top, top[0, ]))
-  expect_identical(attr(answers["c"], "logprobs"), found[3])
-  expect_identical(as.data.frame(answers)$logprobs, found)
+  expect_identical(tables[[1]]$top, list(top, top[0, ]))
+  expect_identical(attr(answers["c"], "logprobs"), tables[3])
+  expect_identical(as.data.frame(answers)$logprobs, tables)
   answers <- generate_parallel(context, prompts, logprobs = 0, verbosity = -1)
   expect_named(attr(answers, "logprobs")[[1]], c("token", "id", "logprob"))
   answers <- generate_parallel(context, c(NA, NA), logprobs = 0, verbosity = -1)

@@ -73,11 +73,11 @@ test_that("a sample is written, coded and read", {
   sheet <- utils::read.csv(path, fileEncoding = "UTF-8-BOM")
   sheet$ann <- "yes"
   utils::write.csv(sheet, path, row.names = FALSE)
-  found <- read_gold(path, gold)
-  expect_identical(found$codes, list(ann = rep("yes", 4)))
-  expect_identical(found$gold, rep("yes", 4))
+  sample <- read_gold(path, gold)
+  expect_identical(sample$codes, list(ann = rep("yes", 4)))
+  expect_identical(sample$gold, rep("yes", 4))
   expect_named(
-    as.data.frame(found),
+    as.data.frame(sample),
     c("id", "text", "model_label", "inclusion_prob", "ann")
   )
   write_gold(gold, path, delimiter = ";", overwrite = TRUE)
@@ -88,12 +88,12 @@ test_that("codes may come in a data frame", {
   local_fake()
   gold <- gold_sample(texts(), 5, text = text)
   codes <- data.frame(id = c(3, 1), ann = factor(c("no", "yes")), ben = c(NA, "no"))
-  found <- read_gold(codes, gold)
+  read <- read_gold(codes, gold)
   expect_identical(
-    found$codes,
+    read$codes,
     list(ann = c("yes", "no", NA, NA, NA), ben = c("no", NA, NA, NA, NA))
   )
-  again <- unserialize(serialize(found, NULL))
+  again <- unserialize(serialize(read, NULL))
   expect_identical(
     read_gold(data.frame(id = 4, eve = "no"), again)$codes$eve,
     c(NA, NA, "no", NA, NA)
@@ -143,15 +143,15 @@ test_that("coders who err have tables", {
   codes$eve <- replace(gold$labels, 1:4, c("yes", "no"))
   gold <- read_gold(codes, gold)
   expect_error(dawid_skene(gold, one_coin = TRUE), "was removed")
-  found <- dawid_skene(gold)
-  table <- as.data.frame(found)
+  model <- dawid_skene(gold)
+  table <- as.data.frame(model)
   expect_identical(table$label, gold$labels)
   expect_equal(table$p_no + table$p_yes, rep(1, 30))
-  expect_identical(names(found$accuracy), c("ann", "ben", "eve"))
-  errors <- found$errors[[3]]
+  expect_identical(names(model$accuracy), c("ann", "ben", "eve"))
+  errors <- model$errors[[3]]
   expect_identical(dimnames(errors), list(right = c("no", "yes"), code = c("no", "yes")))
   expect_gt(errors["no", "yes"], 0)
-  expect_output(print(found), "30 texts, 3 coders")
+  expect_output(print(model), "30 texts, 3 coders")
 })
 
 test_that("no label survives a CSV file", {

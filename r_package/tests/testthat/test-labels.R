@@ -28,9 +28,9 @@ test_that("every function with labels takes each kind of them", {
     type = \(x) type_enum(x)
   )
   for (name in names(calls)) {
-    made <- lapply(kinds, calls[[name]])
-    expect_identical(made$logical, made$text, info = name)
-    expect_identical(made$factor, made$text, info = name)
+    results <- lapply(kinds, calls[[name]])
+    expect_identical(results$logical, results$text, info = name)
+    expect_identical(results$factor, results$text, info = name)
   }
   classes <- classify_parallel(context, "a", kinds$logical)
   expect_identical(levels(classes$label), kinds$text)

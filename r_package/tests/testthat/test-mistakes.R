@@ -87,8 +87,8 @@ test_that("texts may be a factor", {
   texts <- factor(c(x = "b", y = "a"))
   names(texts) <- c("x", "y")
   expect_identical(check_text(texts), c("b", "a"))
-  given <- pair_texts(texts)
-  expect_identical(given, list(x = "b", y = "a"))
+  pairs <- pair_texts(texts)
+  expect_identical(pairs, list(x = "b", y = "a"))
 })
 
 test_that("an error about columns counts those that it does not list", {

@@ -35,8 +35,8 @@ test_that("results fit the console, and lose no number", {
       expect_identical(setdiff(numbers(shown_at(200, page)), numbers(lines)), character())
     }
   }
-  found <- pages[[1]]
-  expect_identical(summary(found), found)
+  page <- pages[[1]]
+  expect_identical(summary(page), page)
 })
 
 test_that("lines that stand by themselves are not joined", {
@@ -99,8 +99,8 @@ test_that("a prompt is shown as the model gets it", {
   skip_if_no_llamaherd()
   question <- trimws(strrep("Is it? ", 30))
   text <- "a  table  of  a  text"
-  shown <- shown_at(40, prompt_preview(codebook(question, c("yes", "no")), text))
-  expect_in_lines <- \(line) expect_match(shown, line, fixed = TRUE, all = FALSE)
+  lines <- shown_at(40, prompt_preview(codebook(question, c("yes", "no")), text))
+  expect_in_lines <- \(line) expect_match(lines, line, fixed = TRUE, all = FALSE)
   expect_in_lines(question)
   expect_in_lines(text)
 })

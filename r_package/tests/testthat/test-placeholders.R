@@ -65,13 +65,13 @@ test_that("a prompt in a data mask is reported, and the search for the caller en
   expect_warning(eval(asked, data, user), class = "llamaherd_warning_placeholder")
   skip_if_not_installed("dplyr")
   user$data <- data
-  found <- NULL
+  fields <- NULL
   withCallingHandlers(
     eval(bquote(dplyr::mutate(data, label = .(asked))), user),
     warning = \(w) {
-      found <<- c(found, conditionMessage(w)) # dplyr's warning with the text of ours
+      fields <<- c(fields, conditionMessage(w)) # dplyr's warning with the text of ours
       tryInvokeRestart("muffleWarning")
     }
   )
-  expect_match(found, "which stays as it is", fixed = TRUE)
+  expect_match(fields, "which stays as it is", fixed = TRUE)
 })

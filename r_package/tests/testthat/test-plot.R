@@ -51,9 +51,9 @@ curve_of <- \() coverage_curve((8:1) / 10, rep(c(TRUE, FALSE), c(6, 2)), level =
 
 agreement_of <- function() {
   codes <- rep(1:4, 10)
-  found <- agreement(codes, rev(codes), replace(codes, 1:9, NA), scale = "ordinal")
-  found[nrow(found), c("value", "low", "high")] <- NA
-  found
+  coefficients <- agreement(codes, rev(codes), replace(codes, 1:9, NA), scale = "ordinal")
+  coefficients[nrow(coefficients), c("value", "low", "high")] <- NA
+  coefficients
 }
 
 estimates_of <- function(...) {
@@ -65,10 +65,10 @@ estimates_of <- function(...) {
 }
 
 # Robustness of labels to seven codebooks, and to three with estimates; computed once.
-made <- new.env()
+cache <- new.env()
 
 robustness_of <- function(name, n, n_texts, gold = NULL, env = parent.frame(2), ...) {
-  if (is.null(made[[name]])) {
+  if (is.null(cache[[name]])) {
     context <- local_model_context(env)
     data <- data.frame(text = sprintf("Text %d is short.", seq_len(n_texts)))
     if (!is.null(gold)) {
@@ -77,11 +77,11 @@ robustness_of <- function(name, n, n_texts, gold = NULL, env = parent.frame(2), 
     }
     books <- lapply(seq_len(n), \(i) codebook(paste("Which", i), kinds))
     books <- rlang::set_names(books, paste(long, seq_len(n)))
-    made[[name]] <- suppressWarnings(
+    cache[[name]] <- suppressWarnings(
       robustness(data, text, books, context, gold = gold, ...)
     )
   }
-  made[[name]]
+  cache[[name]]
 }
 
 several_of <- \() robustness_of("several", 7, 5)
@@ -103,14 +103,14 @@ result_of <- function(n = 40) {
 test_that("bars are counts by label and probability", {
   local_plots()
   x <- coded_frame_of()
-  shown <- plot(x)
-  counts <- lengths_by(shown$data, round(shown$data$y + 0.35))
+  drawn <- plot(x)
+  counts <- lengths_by(drawn$data, round(drawn$data$y + 0.35))
   expect_equal(c(counts), c(table(x$label)), ignore_attr = TRUE)
-  by_part <- lengths_by(shown$data, shown$data$series)
+  by_part <- lengths_by(drawn$data, drawn$data$series)
   expect_equal(by_part[["0.9 to 1"]], sum(x$label == "no", na.rm = TRUE))
   expect_equal(by_part[["0.5 to 0.7"]], sum(x$label == long, na.rm = TRUE))
-  expect_identical(texts_of_plot(shown)[[1]], "14 (48%)")
-  expect_identical(shown$scales$get_scales("fill")$name, "probability of the label")
+  expect_identical(texts_of_plot(drawn)[[1]], "14 (48%)")
+  expect_identical(drawn$scales$get_scales("fill")$name, "probability of the label")
   alone <- plot(x[c("text", "label")])
   expect_null(alone$scales$get_scales("fill")$name)
   expect_equal(alone$data$x_end, as.vector(table(x$label)), ignore_attr = TRUE)
@@ -123,17 +123,17 @@ test_that("several labels of a text count for each", {
   coding$codebook <- with_element(coding$codebook, "type", "multiple")
   coding$names <- c("no", "y")
   frame <- replace(as.data.frame(x), "label", list(c("no; y", "", NA)))
-  shown <- plot(as_coded(frame, coding))
-  expect_equal(shown$data$x_end, c(1, 1))
-  expect_identical(texts_of_plot(shown), c("1 (50%)", "1 (50%)"))
+  drawn <- plot(as_coded(frame, coding))
+  expect_equal(drawn$data$x_end, c(1, 1))
+  expect_identical(texts_of_plot(drawn), c("1 (50%)", "1 (50%)"))
 })
 
 test_that("labels of prompts are counted as those of texts", {
   local_plots()
-  shown <- plot(classes_of())
-  expect_identical(shown$labels$title, "Labels of 2 of 3 prompts")
-  expect_identical(texts_of_plot(shown), c("1 (50%)", "1 (50%)", "0 (0%)"))
-  by_part <- lengths_by(shown$data, shown$data$series)
+  drawn <- plot(classes_of())
+  expect_identical(drawn$labels$title, "Labels of 2 of 3 prompts")
+  expect_identical(texts_of_plot(drawn), c("1 (50%)", "1 (50%)", "0 (0%)"))
+  by_part <- lengths_by(drawn$data, drawn$data$series)
   expect_equal(by_part[c("0.9 to 1", "0.5 to 0.7")], c(1, 1), ignore_attr = TRUE)
 })
 
@@ -159,9 +159,9 @@ test_that("when prompts were read is shown of probabilities of labels, too", {
   )
   attr(x, "stats") <- structure(list(n_slots = 1), class = "llamaherd_stats")
   expect_silent(print(plot(x, type = "time")))
-  shown <- plot(x, type = "time")
-  expect_equal(phases_of(shown, "high"), cbind(c(0, 0.5), c(0.5, 2), c(0.5, 2)))
-  expect_identical(shown$labels$title, "2 prompts in 1 slot")
+  drawn <- plot(x, type = "time")
+  expect_equal(phases_of(drawn, "high"), cbind(c(0, 0.5), c(0.5, 2), c(0.5, 2)))
+  expect_identical(drawn$labels$title, "2 prompts in 1 slot")
 })
 
 test_that("other tables are drawn as data frames", {
@@ -175,8 +175,8 @@ test_that("a timeline is in the order of the prompts' beginnings", {
   x <- result_of()
   attr(x, "timing") <- attr(x, "timing")[40:1, ]
   attr(x, "timing")$wall_s[[1]] <- NA
-  shown <- plot(x)
-  ends <- phases_of(shown, "high")
+  drawn <- plot(x)
+  ends <- phases_of(drawn, "high")
   expect_identical(nrow(ends), 39L)
   expect_false(is.unsorted(ends[, 1]))
   expect_true(all(ends[, 1] <= ends[, 2] & ends[, 2] <= ends[, 3]))
@@ -227,32 +227,36 @@ test_that("validations are drawn", {
   local_plots()
   model <- rep(kinds, c(45, 40, 15))
   codes <- list(Ann = rep(kinds, c(40, 40, 20)), Ben = rep(kinds, c(35, 40, 25)))
-  found <- validate(model, codes, prob = seq(0.99, 0.5, length.out = 100))
+  validation <- validate(model, codes, prob = seq(0.99, 0.5, length.out = 100))
   for (type in c("measures", "labels", "confusion", "calibration", "coverage")) {
-    expect_silent(print(plot(found, type = type)))
+    expect_silent(print(plot(validation, type = type)))
   }
-  expect_error(plot(found, type = "all"), class = "llamaherd_error_argument")
+  expect_error(plot(validation, type = "all"), class = "llamaherd_error_argument")
   unsure <- validate(model, codes)
   expect_error(plot(unsure, type = "coverage"), "no probabilities of the labels")
   # Labels without a text have no precision, and intervals may be missing.
   expect_silent(print(plot(validate(c("a", "b"), c("a", "a")), type = "labels")))
   # A curve of one text is a point.
-  found <- suppressWarnings(validate("a", "a", prob = 0.9))
-  expect_silent(print(plot(found, type = "coverage")))
+  validation <- suppressWarnings(validate("a", "a", prob = 0.9))
+  expect_silent(print(plot(validation, type = "coverage")))
   labels <- rep(c(1, 2, 5), 10)
-  found <- validate(labels, rev(labels), scale = "interval")
+  validation <- validate(labels, rev(labels), scale = "interval")
   for (type in c("measures", "labels", "confusion", "numbers")) {
-    expect_silent(print(plot(found, type = type)))
+    expect_silent(print(plot(validation, type = type)))
   }
 })
 
 test_that("numbers of a validation are those that it has", {
   local_plots()
-  found <- validate(rep(c("a", "b"), c(12, 8)), rep(c("a", "b"), 10), prob = (1:20) / 20)
-  accuracy <- found$table[found$table$measure == "accuracy", 4:6]
-  shown <- unlist(plot(found)$data[1, c("x", "low", "high")])
-  expect_equal(shown, unlist(accuracy), ignore_attr = TRUE)
-  confusion <- plot(found, type = "confusion")
+  validation <- validate(
+    rep(c("a", "b"), c(12, 8)),
+    rep(c("a", "b"), 10),
+    prob = (1:20) / 20
+  )
+  accuracy <- validation$table[validation$table$measure == "accuracy", 4:6]
+  drawn <- unlist(plot(validation)$data[1, c("x", "low", "high")])
+  expect_equal(drawn, unlist(accuracy), ignore_attr = TRUE)
+  confusion <- plot(validation, type = "confusion")
   expect_identical(texts_of_plot(confusion), c("6", "6", "4", "4"))
   expect_error(plot(coverage_curve(numeric(), logical())), class = "llamaherd_error")
 })
@@ -270,10 +274,10 @@ test_that("without ggplot2 the error names it, and base graphics are refused", {
 test_that("each coefficient has an axis of its own", {
   local_plots()
   fit <- estimates_of(label == "no" ~ tag + x)
-  shown <- print(plot(fit))
-  expect_identical(levels(shown$data$panel), names(coef(fit)))
-  expect_identical(nrow(shown$data) %% 3L, 0L)
-  ranges <- lapply(ggplot2::ggplot_build(shown)$layout$panel_params, \(p) p$x.range)
+  drawn <- print(plot(fit))
+  expect_identical(levels(drawn$data$panel), names(coef(fit)))
+  expect_identical(nrow(drawn$data) %% 3L, 0L)
+  ranges <- lapply(ggplot2::ggplot_build(drawn)$layout$panel_params, \(p) p$x.range)
   expect_gt(diff(ranges[[3]]), 9 * diff(ranges[[1]]))
 })
 
@@ -303,10 +307,10 @@ spans_frame_of <- function() {
 
 test_that("passages are counted by label, also of some rows", {
   local_plots()
-  shown <- plot(spans_frame_of())
-  expect_equal(rows_of_plot(shown), c("a", "b", "none"))
-  expect_equal(shown$data$x_end, c(2, 1, 0))
-  expect_equal(texts_of_plot(shown), c("2 (100%; 6)", "1 (50%; 3)", "0"))
+  drawn <- plot(spans_frame_of())
+  expect_equal(rows_of_plot(drawn), c("a", "b", "none"))
+  expect_equal(drawn$data$x_end, c(2, 1, 0))
+  expect_equal(texts_of_plot(drawn), c("2 (100%; 6)", "1 (50%; 3)", "0"))
   expect_equal(plot(spans_frame_of()[2, ])$data$x_end, c(1, 0, 0))
   kept <- attributes(spans_frame_of())[c("llamaherd", "class")]
   without <- as.data.frame(spans_frame_of())["text"]
@@ -321,19 +325,19 @@ test_that("passages and their validation are drawn", {
   line <- '{"text": "%s", "coder": "eve", "spans": [%s]}'
   marked <- '{"start": 0, "end": 5, "label": "a"}, {"start": 9, "end": 14, "label": "b"}'
   writeLines(sprintf(line, texts, c(marked, "")), path)
-  found <- validate_spans(spans_frame_of(), read_spans(path))
-  expect_equal(attr(found, "level"), 0.95)
+  validation <- validate_spans(spans_frame_of(), read_spans(path))
+  expect_equal(attr(validation, "level"), 0.95)
   expect_no_error(print(plot(spans_frame_of())))
-  expect_no_error(print(plot(found)))
-  shown <- print(plot(found, type = "labels"))
-  expect_equal(rows_of_plot(shown), c("a", "b"))
+  expect_no_error(print(plot(validation)))
+  drawn <- print(plot(validation, type = "labels"))
+  expect_equal(rows_of_plot(drawn), c("a", "b"))
   expect_equal(
-    levels(shown$data$series),
+    levels(drawn$data$series),
     c("exact F1", "overlap F1", "unitizing alpha")
   )
-  exact <- shown$data$x[shown$data$series == "exact F1"]
+  exact <- drawn$data$x[drawn$data$series == "exact F1"]
   expect_equal(exact, c(2 / 3, 0))
-  expect_error(plot(found, type = "confusion"), class = "llamaherd_error_argument")
+  expect_error(plot(validation, type = "confusion"), class = "llamaherd_error_argument")
 })
 
 test_that("plots write the name of each row, column and series, on small devices, too", {
@@ -344,22 +348,22 @@ test_that("plots write the name of each row, column and series, on small devices
     for (type in c("labels", "confusion")) {
       texts <- drawn_texts(\() print(plot(wide, type = type)), size[[1]], size[[2]])
       for (name in sprintf("Category %02d:", 1:24)) {
-        found <- sum(startsWith(texts, name))
-        expect_gte(found, if (type == "labels") 1 else 2)
+        n_labels <- sum(startsWith(texts, name))
+        expect_gte(n_labels, if (type == "labels") 1 else 2)
       }
     }
-    found <- estimates_of()
-    fit <- drawn_texts(\() print(plot(found)), size[[1]], size[[2]])
+    estimates <- estimates_of()
+    fit <- drawn_texts(\() print(plot(estimates)), size[[1]], size[[2]])
     expect_true(all(c("corrected (DSL)", "human codes only") %in% gsub("\\\\", "", fit)))
   }
 })
 
 test_that("texts fit the device that is open", {
   local_plots()
-  found <- several_of()
+  several <- several_of()
   of_size <- function(width, height) {
     withr::local_pdf(NULL, width = width, height = height)
-    plot(found)
+    plot(several)
   }
   low <- of_size(6.5, 3.6)$theme$axis.text.y$size
   expect_lt(low, of_size(6.5, 12)$theme$axis.text.y$size)

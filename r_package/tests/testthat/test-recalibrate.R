@@ -52,8 +52,8 @@ test_that("regressions average over labels", {
   naive <- stats::lm(p_for ~ party, speeches)
   expect_equal(unname(coef(left, "naive")), unname(stats::coef(naive)))
   logit <- label == "for" ~ party
-  found <- estimate(recalibrate(speeches, gold), gold, logit, model = "logit")
-  expect_identical(found$predictions, "recalibrated")
+  fit <- estimate(recalibrate(speeches, gold), gold, logit, model = "logit")
+  expect_identical(fit$predictions, "recalibrated")
 })
 
 test_that("wrong use is refused", {

@@ -141,10 +141,10 @@ test_that("what reproduce() is given arrives, and texts go along", {
 })
 
 test_that("results of validate_spans() are refused with advice", {
-  found <- structure(list(), class = c("llamaherd_span_validation", "data.frame"))
+  validation <- structure(list(), class = c("llamaherd_span_validation", "data.frame"))
   expect_errors(
     "must be the result of validate\\(\\).*print\\(\\) or plot\\(\\)" = parts_for_report(
-      found,
+      validation,
       NULL,
       NULL,
       NULL
@@ -167,10 +167,10 @@ test_that("a methods paragraph is asked for with all parts", {
 test_that("results of an earlier version are refused", {
   for (class in c("validation", "robustness", "evaluation")) {
     old <- structure(list(n = 9L), class = paste0("llamaherd_", class))
-    given <- rlang::rep_named(c("validation", "estimates", "robustness"), list(NULL))
-    given["evaluation"] <- list(NULL)
-    given[[class]] <- old
-    expect_error(do.call(parts_for_report, given), "computed by an earlier version")
+    parts <- rlang::rep_named(c("validation", "estimates", "robustness"), list(NULL))
+    parts["evaluation"] <- list(NULL)
+    parts[[class]] <- old
+    expect_error(do.call(parts_for_report, parts), "computed by an earlier version")
   }
 })
 

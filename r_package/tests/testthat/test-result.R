@@ -71,12 +71,12 @@ test_that("what is edited or written into is plain text", {
   )
   for (name in names(edits)) {
     edited <- edits[[name]](result)
-    wanted <- edits[[name]](text)
-    expect_identical(plain(edited), wanted, info = name)
-    expect_identical(edited[1:2], wanted[1:2], info = name)
-    expect_identical(capture.output(print(edited)), capture.output(print(wanted)))
+    expected <- edits[[name]](text)
+    expect_identical(plain(edited), expected, info = name)
+    expect_identical(edited[1:2], expected[1:2], info = name)
+    expect_identical(capture.output(print(edited)), capture.output(print(expected)))
     table <- as.data.frame(edited)
-    expect_true(all(unlist(table) %in% wanted), info = name)
+    expect_true(all(unlist(table) %in% expected), info = name)
     expect_length(table, 1)
   }
   # An assignment that changes no text keeps all attributes.
@@ -109,8 +109,8 @@ test_that("the summary of a result has its statistics, and str() its texts", {
 })
 
 test_that("objects that print as a page are their own summary", {
-  made <- fixed(list(question = "q"), class = "llamaherd_codebook")
-  expect_identical(summary(made), made)
+  book <- fixed(list(question = "q"), class = "llamaherd_codebook")
+  expect_identical(summary(book), book)
 })
 
 test_that("results become tables", {

@@ -20,8 +20,8 @@ test_that("settings reach Python in both ways", {
     seen(sampling = sampling_options(typical_p = 0.5, dry_breakers = "x")),
     by_name
   )
-  each <- seen(sampling = sampling_options(typical_p = c(0.5, 0.6)))
-  expect_match(each, "'each': {'typical_p': [0.5, 0.6]}", fixed = TRUE)
+  arguments <- seen(sampling = sampling_options(typical_p = c(0.5, 0.6)))
+  expect_match(arguments, "'each': {'typical_p': [0.5, 0.6]}", fixed = TRUE)
   generate(context, "a", sampling = sampling_options(mirostat = 1))
   expect_seen("model_start", "'mirostat': 1")
 })

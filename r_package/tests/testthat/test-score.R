@@ -46,13 +46,13 @@ test_that("several continuations have a row each", {
 test_that("texts have a perplexity", {
   context <- local_context()
   texts <- c(a = "abc", b = NA)
-  found <- perplexity(context, texts, verbosity = -1)
-  expect_identical(found$perplexity, c(2, NA))
-  expect_identical(found$n_tokens, c(3L, NA))
-  expect_identical(rownames(found), names(texts))
+  perplexities <- perplexity(context, texts, verbosity = -1)
+  expect_identical(perplexities$perplexity, c(2, NA))
+  expect_identical(perplexities$n_tokens, c(3L, NA))
+  expect_identical(rownames(perplexities), names(texts))
   expect_identical(
     lapply(perplexity(context, character()), typeof),
-    lapply(found, typeof)
+    lapply(perplexities, typeof)
   )
   expect_seen("model_start", "'parse_special': False")
   expect_warning(perplexity(context, NA), class = "llamaherd_warning_failed")

@@ -52,9 +52,13 @@ test_that("examples come from explore", {
   local_real()
   gold <- split_sample(1 / 3, 1 / 3, 1 / 3)
   book <- codebook("Which?", c("a", "b"))
-  made <- choose_examples(gold, 4, book)
-  expect_s3_class(made, "llamaherd_codebook")
-  texts <- vapply(jsonlite::parse_json(made$content)$examples, \(one) one$text, "")
+  with_examples <- choose_examples(gold, 4, book)
+  expect_s3_class(with_examples, "llamaherd_codebook")
+  texts <- vapply(
+    jsonlite::parse_json(with_examples$content)$examples,
+    \(one) one$text,
+    ""
+  )
   expect_length(texts, 4)
   expect_true(all(texts %in% gold$texts[gold$parts == "explore"]))
   vectors <- matrix(seq_len(120), 60)

@@ -44,13 +44,15 @@ test_that("passages of a model are compared with people's", {
     NULL,
     data.frame(label = character(), quote = character(), start = 1L[0], end = 1L[0])
   )
-  found <- validate_spans(coded, marked, text = "text")
-  value <- function(measure) found$value[found$measure == measure & is.na(found$label)]
+  validation <- validate_spans(coded, marked, text = "text")
+  value <- function(measure) {
+    validation$value[validation$measure == measure & is.na(validation$label)]
+  }
   expect_equal(value("exact f1"), 0)
   expect_equal(value("overlap precision"), 0.5)
   expect_equal(value("overlap recall"), 1)
-  expect_equal(unique(found$n), 2L)
-  expect_output(print(found), "unitizing alpha")
+  expect_equal(unique(validation$n), 2L)
+  expect_output(print(validation), "unitizing alpha")
   ann <- data.frame(label = "who", quote = "Ann", start = 10L, end = 12L)
   coded$spans[1:2] <- list(ann, NULL)
   one <- validate_spans(coded, marked, text = "text")

@@ -10,23 +10,26 @@ value_of <- function(x, part, measure, label = "") {
 
 test_that("a model is measured by people's codes", {
   skip_if_no_llamaherd()
-  found <- validate(model, truth, prob = prob)
-  expect_s3_class(found, "llamaherd_validation")
-  expect_equal(value_of(found, "accuracy", "accuracy"), mean(model == truth))
-  expect_identical(found$labels$label, c("con", "none", "pro"))
-  expect_equal(found$labels$recall, as.vector(diag(table(truth, model)) / table(truth)))
-  expect_identical(found$labels$n_gold, c(40L, 20L, 40L))
-  expect_identical(found$labels$n_model, c(40L, 15L, 45L))
-  confusion <- unclass(found$confusion$vs_gold$model)
+  validation <- validate(model, truth, prob = prob)
+  expect_s3_class(validation, "llamaherd_validation")
+  expect_equal(value_of(validation, "accuracy", "accuracy"), mean(model == truth))
+  expect_identical(validation$labels$label, c("con", "none", "pro"))
+  expect_equal(
+    validation$labels$recall,
+    as.vector(diag(table(truth, model)) / table(truth))
+  )
+  expect_identical(validation$labels$n_gold, c(40L, 20L, 40L))
+  expect_identical(validation$labels$n_model, c(40L, 15L, 45L))
+  confusion <- unclass(validation$confusion$vs_gold$model)
   expect_equal(confusion, unclass(table(model, truth)), ignore_attr = TRUE)
-  kappa <- value_of(found, "model and people", "kappa")
-  expect_equal(found$reliability$cohen$kappa, kappa)
-  expect_null(found$coder_agreement)
-  expect_identical(found$wrong$row, which(model != truth))
-  expect_identical(found$wrong$truth, truth[model != truth])
-  expect_identical(as.data.frame(found), found$table)
-  expect_identical(found$prob, prob)
-  expect_page(found)
+  kappa <- value_of(validation, "model and people", "kappa")
+  expect_equal(validation$reliability$cohen$kappa, kappa)
+  expect_null(validation$coder_agreement)
+  expect_identical(validation$wrong$row, which(model != truth))
+  expect_identical(validation$wrong$truth, truth[model != truth])
+  expect_identical(as.data.frame(validation), validation$table)
+  expect_identical(validation$prob, prob)
+  expect_page(validation)
 })
 
 test_that("labels are columns, factors and text", {
@@ -37,13 +40,13 @@ test_that("labels are columns, factors and text", {
     validate(data, ..., label_levels = levels, label_col = "mine", prob = "p")
   }
   expected <- validate(model, truth, label_levels = levels, prob = prob)$table
-  for (found in list(
+  for (validation in list(
     validate(factor(model, levels), factor(truth, levels), prob = prob),
     validate(factor(model, levels), truth, prob = prob),
     named("hers"),
     named(truth_col = "hers")
   )) {
-    expect_identical(found$table, expected)
+    expect_identical(validation$table, expected)
   }
   names(data)[1] <- "label"
   expect_identical(
@@ -56,15 +59,15 @@ test_that("several people may code", {
   skip_if_no_llamaherd()
   other <- replace(truth, c(1:5, 81:90), "con")
   other[91:100] <- NA
-  found <- validate(model, list(ann = truth, bob = other))
-  expect_identical(found$coders, c("ann", "bob"))
+  validation <- validate(model, list(ann = truth, bob = other))
+  expect_identical(validation$coders, c("ann", "bob"))
   expect_identical(
     validate(model, data.frame(ann = truth, bob = other))$table,
-    found$table
+    validation$table
   )
   agreed <- agreement(truth, other, levels = c("con", "none", "pro"))
-  expect_identical(found$coder_agreement$value, agreed$value)
-  expect_identical(unique(found$pairs$second), c("ann", "bob"))
+  expect_identical(validation$coder_agreement$value, agreed$value)
+  expect_identical(unique(validation$pairs$second), c("ann", "bob"))
 })
 
 test_that("the column of the model's labels are no human codes", {
@@ -109,14 +112,14 @@ test_that("ordered factors have ordinal coefficients", {
   levels <- c("low", "middle", "high")
   a <- ordered(c("low", "high", "middle", "low"), levels)
   b <- ordered(c("low", "high", "high", "low"), levels)
-  found <- validate(a, b)
-  expect_identical(found$scale, "ordinal")
+  validation <- validate(a, b)
+  expect_identical(validation$scale, "ordinal")
   nominal <- validate(a, b, scale = "nominal")
   expect_identical(nominal$scale, "nominal")
   # Those of nominal labels, and more that use the order.
   names <- \(x) x$model_agreement$coefficient
-  expect_gt(length(setdiff(names(found), names(nominal))), 0)
-  expect_identical(setdiff(names(nominal), names(found)), character())
+  expect_gt(length(setdiff(names(validation), names(nominal))), 0)
+  expect_identical(setdiff(names(nominal), names(validation)), character())
 })
 
 test_that("what annotate_texts() returns is known", {
@@ -132,11 +135,11 @@ test_that("what annotate_texts() returns is known", {
   info$probs <- c(a = "p_a", b = "p_b")
   info$columns <- c(label = "label", prob = "p_a")
   coded <- structure(data, class = c("llamaherd_coded", class(data)), llamaherd = info)
-  found <- validate(coded, c("a", "b", "a"))
-  expect_identical(found$labels$label, c("b", "a"))
-  expect_equal(value_of(found, "calibration", "brier"), mean(c(0.02, 0.08, 0.72)))
-  expect_equal(found$prob, c(0.9, 0.8, 0.6))
-  expect_identical(found$wrong$text, "text 3")
+  validation <- validate(coded, c("a", "b", "a"))
+  expect_identical(validation$labels$label, c("b", "a"))
+  expect_equal(value_of(validation, "calibration", "brier"), mean(c(0.02, 0.08, 0.72)))
+  expect_equal(validation$prob, c(0.9, 0.8, 0.6))
+  expect_identical(validation$wrong$text, "text 3")
   coded$p_b <- NULL
   expect_identical(validate(coded, c("a", "b", "a"))$prob, data$p_a)
 })
@@ -147,11 +150,11 @@ test_that("a sample has its codes, weights and rows", {
   gold <- gold_sample(data, 40, prob = "uncertainty", confidence = "prob", seed = 1)
   expect_error(validate(data, gold), "the sample has none yet")
   gold <- read_gold(data.frame(id = gold$id, ann = truth[gold$rows]), gold)
-  found <- validate(data, gold, prob = "prob")
+  validation <- validate(data, gold, prob = "prob")
   right <- (model == truth)[gold$rows]
   expected <- stats::weighted.mean(right, 1 / gold$prob)
-  expect_equal(value_of(found, "accuracy", "accuracy"), expected)
-  expect_identical(sort(found$wrong$row), sort(gold$rows[!right]))
+  expect_equal(value_of(validation, "accuracy", "accuracy"), expected)
+  expect_identical(sort(validation$wrong$row), sort(gold$rows[!right]))
 })
 
 test_that("a sample of rows that were sorted or left out since is refused", {
@@ -179,9 +182,9 @@ test_that("people get what the model is not sure of", {
   curve <- coverage_curve(prob, right)
   expect_s3_class(curve, c("llamaherd_coverage", "data.frame"), exact = TRUE)
   expect_equal(curve$accuracy, cumsum(right) / seq_along(right))
-  found <- validate(model, truth, prob = prob)
-  expect_equal(coverage_curve(found), curve)
-  rows <- texts_for_people(found, 0.95)
+  validation <- validate(model, truth, prob = prob)
+  expect_equal(coverage_curve(validation), curve)
+  rows <- texts_for_people(validation, 0.95)
   kept <- setdiff(1:100, rows)
   expect_identical(as.vector(rows), rev(seq(length(kept) + 1, 100)))
   expect_identical(attr(rows, "threshold"), prob[[length(kept)]])
@@ -221,29 +224,29 @@ test_that("models in a long table are compared on a page", {
     label = c("a", "a", "b", "b", "a", "b", "b", "b"),
     truth = rep(c("a", "b", "b", "b"), 2)
   )
-  found <- validate(long)
-  expect_s3_class(found, "llamaherd_comparison")
-  expect_named(found, c("confusion", "reliability", "page"))
-  expect_page(found)
+  models <- validate(long)
+  expect_s3_class(models, "llamaherd_comparison")
+  expect_named(models, c("confusion", "reliability", "page"))
+  expect_page(models)
   expect_page(validate(long[-4], include_confusion = FALSE))
 })
 
 test_that("people's numbers are the labels that numbers became", {
   skip_if_no_llamaherd()
   labels <- factor(rep(c("0", "1"), 10))
-  found <- validate(labels, rep(c(0, 1), 10))
-  expect_identical(found$table$value[found$table$measure == "accuracy"], 1)
+  validation <- validate(labels, rep(c(0, 1), 10))
+  expect_identical(validation$table$value[validation$table$measure == "accuracy"], 1)
 })
 
 test_that("a text may have several labels", {
   skip_if_no_llamaherd()
   model <- rep(c("a; b", "a", "", NA), 10)
   people <- rep(c("b;a", "b", "none", "a"), 10)
-  found <- validate(model, people, several = TRUE)
-  expect_true(found$several)
-  expect_equal(value_of(found, "accuracy", "accuracy"), 2 / 3)
-  expect_null(found$confusion$vs_gold$model)
-  expect_error(plot(found, type = "confusion"), "no confusion matrix")
+  validation <- validate(model, people, several = TRUE)
+  expect_true(validation$several)
+  expect_equal(value_of(validation, "accuracy", "accuracy"), 2 / 3)
+  expect_null(validation$confusion$vs_gold$model)
+  expect_error(plot(validation, type = "confusion"), "no confusion matrix")
 })
 
 test_that("coded texts and samples know that there are several labels", {
@@ -269,9 +272,9 @@ test_that("coded texts and samples know that there are several labels", {
   gold <- read_gold(data.frame(id = gold$ids, ann = ann), gold)
   expect_identical(gold$codes$ann, gold$labels)
   for (of in list(coded, data)) {
-    found <- validate(of, gold)
-    expect_equal(value_of(found, "accuracy", "accuracy"), 1)
-    expect_identical(found$labels$label, c("a", "b"))
+    validation <- validate(of, gold)
+    expect_equal(value_of(validation, "accuracy", "accuracy"), 1)
+    expect_identical(validation$labels$label, c("a", "b"))
   }
 })
 
@@ -372,8 +375,8 @@ test_that("labels that are numbers are compared as numbers", {
   skip_if_no_llamaherd()
   truth <- rep(c(0, 2, 5, 7, 10), 8)
   model <- pmin(pmax(truth + rep(c(-1, 0, 2, 1), 10), 0), 10)
-  found <- validate(model, truth, scale = "interval")
-  expect_equal(value_of(found, "numbers", "pearson"), stats::cor(model, truth))
+  validation <- validate(model, truth, scale = "interval")
+  expect_equal(value_of(validation, "numbers", "pearson"), stats::cor(model, truth))
   # Numbers with fractions have the scale "interval".
   expect_identical(validate(model + 0.5, truth + 0.5)$scale, "interval")
   expect_identical(validate(as.character(model), as.character(truth))$scale, "nominal")

@@ -78,8 +78,8 @@ test_that("no lines are no bytes", {
 
 test_that("paths of Python can be pasted into R code, also on Windows", {
   paths <- c("C:\\Users\\gr\u00f6\u00dfe\\a.csv", "\\\\?\\C:\\long", "\\\\server\\x")
-  shown <- c("C:/Users/gr\u00f6\u00dfe/a.csv", "\\\\?\\C:\\long", "//server/x")
-  expect_identical(r_path(paths, "windows"), shown)
+  plain <- c("C:/Users/gr\u00f6\u00dfe/a.csv", "\\\\?\\C:\\long", "//server/x")
+  expect_identical(r_path(paths, "windows"), plain)
   expect_identical(r_path("a\\b", "unix"), "a\\b") # a character of the name
   expect_null(r_path(NULL, "windows"))
 })
