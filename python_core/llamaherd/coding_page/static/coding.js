@@ -13,7 +13,7 @@ const SKIPPED = "You skipped this text.";
 
 let book; // codebook, as the server shows it
 let coder = null; // name of the coder, if no key is needed
-let shown = null; // text that is shown
+let current = null; // text that is shown
 let marked = null; // its passages
 let chosen = new Set(); // several labels
 let form = null; // answers by field
@@ -40,7 +40,7 @@ async function start() {
     ".of-spans": selects(), ".of-fields": book.kind === "fields", ".of-many": hasMany(),
     "#passages": book.kind === "spans", "#save": book.kind !== "one",
     "#number-field": book.kind === "number",
-  })) for (const each of document.querySelectorAll(parts)) each.hidden = !isThere;
+  })) for (const part of document.querySelectorAll(parts)) part.hidden = !isThere;
   coder = book.coder || (book.coders.length === 1 ? book.coders[0] : null);
   if (coder) return look();
   $("names").replaceChildren(...book.coders.map(nameButton));
@@ -118,14 +118,14 @@ function keyOf(i) {
   return hasDigits() ? book.labels[i].name : "";
 }
 
-const hasDigits = () => book.labels.every((each) => /^[0-9]$/.test(each.name));
+const hasDigits = () => book.labels.every((label) => /^[0-9]$/.test(label.name));
 
 function drawExamples() {
   $("examples").hidden = book.examples.length === 0;
   $("example-list").replaceChildren(
-    ...book.examples.flatMap((each) => {
-      const code = codeText(each.label) + (each.reason ? ` (${each.reason})` : "");
-      return [element("dt", { text: each.text }), element("dd", { text: code })];
+    ...book.examples.flatMap((example) => {
+      const code = codeText(example.label) + (example.reason ? ` (${example.reason})` : "");
+      return [element("dt", { text: example.text }), element("dd", { text: code })];
     }),
   );
 }
@@ -134,9 +134,9 @@ function codeText(code) {
   if (typeof code === "string") return code;
   if (Array.isArray(code)) return code.join("; ") || "none";
   if (Array.isArray(code?.spans)) {
-    return code.spans.map((each) => `${each.label}: ${each.quote}`).join("; ") || "none";
+    return code.spans.map((span) => `${span.label}: ${span.quote}`).join("; ") || "none";
   }
-  const fields = Object.entries(code ?? {}).map(([name, each]) => `${name}: ${codeText(each)}`);
+  const fields = Object.entries(code ?? {}).map(([name, value]) => `${name}: ${codeText(value)}`);
   return typeof code === "object" ? fields.join("; ") : String(code);
 }
 
@@ -155,27 +155,27 @@ function show(view, message = "") {
   $("counts").textContent = `${progress.n_coded} of ${progress.n_texts} coded${skipped}`;
   $("who").textContent = coder;
   $("undo").disabled = $("undo-last").disabled = !view.can_undo;
-  shown = view.text;
-  $("work").hidden = !shown;
-  $("done").hidden = Boolean(shown);
-  $("message").textContent = shown?.is_skipped ? SKIPPED : message;
-  if (!shown) return finish(progress, message);
-  const place = `Text ${shown.position + 1} of ${progress.n_texts}`;
+  current = view.text;
+  $("work").hidden = !current;
+  $("done").hidden = Boolean(current);
+  $("message").textContent = current?.is_skipped ? SKIPPED : message;
+  if (!current) return finish(progress, message);
+  const place = `Text ${current.position + 1} of ${progress.n_texts}`;
   $("text").setAttribute("aria-label", place);
-  $("back").disabled = shown.position === 0;
-  $("forward").disabled = shown.position + 1 >= progress.n_texts;
-  $("note").value = shown.note;
-  $("number").value = book.kind === "number" && shown.value ? shown.value : "";
-  marked = new MarkedText($("text"), shown.text);
-  if (book.kind === "spans" && shown.value) marked.spans = [...shown.value];
-  chosen = new Set(book.kind === "several" ? shown.value || [] : []);
+  $("back").disabled = current.position === 0;
+  $("forward").disabled = current.position + 1 >= progress.n_texts;
+  $("note").value = current.note;
+  $("number").value = book.kind === "number" && current.value ? current.value : "";
+  marked = new MarkedText($("text"), current.text);
+  if (book.kind === "spans" && current.value) marked.spans = [...current.value];
+  chosen = new Set(book.kind === "several" ? current.value || [] : []);
   marked.draw([]); // the text that `save` stores a code for is visible from here on
-  if (form) form.show(shown.value);
+  if (form) form.show(current.value);
   draw();
   stored = entries();
   // Screen readers say nothing about the focused element when only its content changes.
-  const code = shown.value === null ? "" : `Your code: ${saidOf(shown.value)}.`;
-  announce(message && `${message}.`, `${place}.`, shown.is_skipped ? SKIPPED : code, shown.text);
+  const code = current.value === null ? "" : `Your code: ${saidOf(current.value)}.`;
+  announce(message && `${message}.`, `${place}.`, current.is_skipped ? SKIPPED : code, current.text);
   startedAt = performance.now();
   hiddenAt = document.hidden ? startedAt : null;
   $("text").scrollTop = 0;
@@ -198,10 +198,10 @@ function finish(progress, message) {
 function draw() {
   const isForm = book.kind === "fields";
   if (isForm) marked.spans = form.spans();
-  marked.draw((isForm ? book.fields : book.labels).map((each) => each.name));
+  marked.draw((isForm ? book.fields : book.labels).map((label) => label.name));
   for (const button of document.querySelectorAll("button.label[aria-pressed]")) {
     const { label } = button.dataset;
-    const isOn = book.kind === "several" ? chosen.has(label) : shown.value === label;
+    const isOn = book.kind === "several" ? chosen.has(label) : current.value === label;
     button.setAttribute("aria-pressed", String(isOn));
   }
   $("no-spans").hidden = marked.spans.length > 0;
@@ -210,14 +210,14 @@ function draw() {
 
 function spanItem(span) {
   return passageItem(span.label, marked.quote(span), () => {
-    marked.spans = marked.spans.filter((each) => each !== span);
+    marked.spans = marked.spans.filter((other) => other !== span);
     draw();
     $("text").focus();
   }, element("strong", { text: span.label }));
 }
 
 function choose(label) {
-  if (!shown) return;
+  if (!current) return;
   if (book.kind === "one" || book.kind === "number") return save(label);
   if (book.kind === "several") {
     if (!chosen.delete(label)) chosen.add(label);
@@ -247,7 +247,7 @@ function save(label) {
   if (book.kind === "spans") value = marked.spans;
   if (book.kind === "number" && value === undefined) {
     value = $("number").value.trim().replace(",", ".");
-    if (!book.labels.some((each) => each.name === value)) {
+    if (!book.labels.some((label) => label.name === value)) {
       return say(`The number must be on the scale from ${book.labels[0].name} to ${book.labels.at(-1).name}.`);
     }
   }
@@ -267,10 +267,10 @@ const skip = () => act("/api/skip", {}, "Skipped");
 
 // Stores a code or a skip. If storing fails, the page keeps the selected labels.
 async function act(path, body, message) {
-  if (!shown) return;
+  if (!current) return;
   const now = hiddenAt ?? performance.now();
   const sent = {
-    ...body, i: shown.i, seen: shown.entry, note: $("note").value,
+    ...body, i: current.i, seen: current.entry, note: $("note").value,
     seconds: (now - startedAt) / 1000,
   };
   await store(path, sent, message);
@@ -282,7 +282,7 @@ function entries() {
   return JSON.stringify([inputs.map((e) => [e.value, e.checked]), [...chosen], marked.spans]);
 }
 
-const isChanged = () => Boolean(shown) && entries() !== stored;
+const isChanged = () => Boolean(current) && entries() !== stored;
 
 const mayLeave = () => !isChanged()
   || confirm("What you entered for this text is not saved. Leave the text without it?");
@@ -299,11 +299,11 @@ async function store(path, sent, message) {
   if (view) return show(view, message);
   if (!isStale) return;
   const problem = $("problem").textContent;
-  await look(shown?.position, problem);
+  await look(current?.position, problem);
   complain({ message: problem });
 }
 
-const go = async (step) => mayLeave() && look(shown.position + step);
+const go = async (step) => mayLeave() && look(current.position + step);
 
 // Shows the text at a position; without a position, the next one to code.
 async function look(position, message) {
@@ -350,8 +350,8 @@ function announce(...texts) {
 const COMMANDS = {
   s: () => skip(),
   u: () => undo(),
-  b: () => shown && shown.position > 0 && go(-1),
-  f: () => shown && !$("forward").disabled && go(1),
+  b: () => current && current.position > 0 && go(-1),
+  f: () => current && !$("forward").disabled && go(1),
   n: () => $("note").focus(),
   "/": () => hasMany() && finder.start(),
 };
@@ -384,7 +384,7 @@ document.addEventListener("keydown", (event) => {
 
 function onEnter(event, isField) {
   const isOfForm = Boolean(event.target.closest("#fields")) && !event.target.matches("button");
-  if (!shown) return;
+  if (!current) return;
   if (isOfForm) {
     if (event.target.matches("textarea") && !event.ctrlKey) return;
   } else if (event.target.matches("button, summary, textarea, [type=checkbox]")) return;
@@ -394,7 +394,7 @@ function onEnter(event, isField) {
 }
 
 function onKey(event) {
-  if (!shown) return event.key === "u" && (undo(), true);
+  if (!current) return event.key === "u" && (undo(), true);
   if (/^[0-9]$/.test(event.key)) return onDigit(event.key);
   if (selects() && event.key in OF_SPANS && !event.target.matches("[type=radio]")) {
     OF_SPANS[event.key](event);

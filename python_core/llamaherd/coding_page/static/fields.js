@@ -9,7 +9,7 @@ class Group {
 
   mark(i) {
     this.current = i;
-    this.inputs.forEach((each, at) => each.box.classList.toggle("current", at === i));
+    this.inputs.forEach((input, at) => input.box.classList.toggle("current", at === i));
   }
 
   key(digit) {
@@ -18,12 +18,12 @@ class Group {
 
   // Returns the answers by field; throws a Problem that names an invalid field.
   value() {
-    const answers = this.inputs.map((each) => [each, each.get()]);
-    const isMissing = ([each, answer]) => each.field.is_required && answer === undefined;
+    const answers = this.inputs.map((input) => [input, input.get()]);
+    const isMissing = ([input, answer]) => input.field.is_required && answer === undefined;
     const [missing] = answers.find(isMissing) ?? [];
     if (missing) throw new Problem(missing, "is not answered yet");
-    const given = answers.filter(([, answer]) => answer !== undefined);
-    return Object.fromEntries(given.map(([each, answer]) => [each.field.name, answer]));
+    const complete = answers.filter(([, answer]) => answer !== undefined);
+    return Object.fromEntries(complete.map(([input, answer]) => [input.field.name, answer]));
   }
 }
 
@@ -35,19 +35,19 @@ export class FieldForm extends Group {
     this.inputs = fields.map((field, i) => (
       field.kind === "object" ? new Nested(field, i, this) : inputOf(field, i, this)
     ));
-    box.replaceChildren(...this.inputs.map((each) => each.box));
+    box.replaceChildren(...this.inputs.map((input) => input.box));
   }
 
   // Shows stored answers; checks none of them, so that every stored text can be shown.
   show(value) {
-    for (const each of this.inputs) each.set(value === null ? undefined : value[each.field.name]);
-    const open = this.inputs.findIndex((each) => !each.isAnswered);
+    for (const input of this.inputs) input.set(value === null ? undefined : value[input.field.name]);
+    const open = this.inputs.findIndex((input) => !input.isAnswered);
     this.turnTo(Math.max(open, 0));
   }
 
   turnTo(i) {
     this.mark(i);
-    this.inputs.forEach((each, at) => { each.box.ariaCurrent = at === i ? "true" : null; });
+    this.inputs.forEach((input, at) => { input.box.ariaCurrent = at === i ? "true" : null; });
   }
 
   // Makes the next field current, and focuses it if it is a text box.
@@ -66,7 +66,7 @@ export class FieldForm extends Group {
   }
 
   spans() {
-    return this.inputs.flatMap((each) => each.spans());
+    return this.inputs.flatMap((input) => input.spans());
   }
 
   complain(problem) {
@@ -87,15 +87,15 @@ class Nested extends Input {
       this.group.mark(Number(name.split("-")[1]));
     };
     const inner = { page: form.page, turnTo, next: () => this.#next() };
-    this.inputs = field.fields.map((each, at) => inputOf(each, `${i}-${at}`, inner));
+    this.inputs = field.fields.map((part, at) => inputOf(part, `${i}-${at}`, inner));
     this.group.inputs = this.inputs;
     this.isTyped = this.inputs[0].isTyped;
     this.others = {}; // stored values of names that the form does not have
     if (field.is_nullable) this.addWhole(NOT_APPLIED, null);
-    if (!field.fields.some((each) => each.is_required)) this.addWhole("none of these fields", {});
-    for (const each of this.inputs) {
-      each.box.addEventListener("input", () => this.setWhole());
-      this.box.append(each.box);
+    if (!field.fields.some((part) => part.is_required)) this.addWhole("none of these fields", {});
+    for (const input of this.inputs) {
+      input.box.addEventListener("input", () => this.setWhole());
+      this.box.append(input.box);
     }
   }
 
@@ -107,13 +107,13 @@ class Nested extends Input {
   }
 
   clearEntries() {
-    for (const each of this.inputs) each.set(undefined);
+    for (const input of this.inputs) input.set(undefined);
     this.others = {};
   }
 
   get isAnswered() {
     const isOther = Object.keys(this.others).length > 0;
-    return this.whole !== undefined || isOther || this.inputs.some((each) => each.isAnswered);
+    return this.whole !== undefined || isOther || this.inputs.some((input) => input.isAnswered);
   }
 
   // Returns undefined while nothing is entered; throws a Problem for an invalid entry.
@@ -133,9 +133,9 @@ class Nested extends Input {
 
   set(value) {
     this.others = { ...value };
-    for (const each of this.inputs) {
-      each.set(value?.[each.field.name]);
-      delete this.others[each.field.name];
+    for (const input of this.inputs) {
+      input.set(value?.[input.field.name]);
+      delete this.others[input.field.name];
     }
     this.setWhole(value);
     this.group.mark(0);

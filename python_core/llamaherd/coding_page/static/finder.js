@@ -30,11 +30,11 @@ export class Finder {
       const text = folded(item.textContent);
       item.hidden = !words.every((word) => text.includes(word));
     }
-    if (words.length) this.page.announce(this.#found().length);
+    if (words.length) this.page.announce(this.#matches().length);
   }
 
   // Labels that are found; those whose name begins with the text come first.
-  #found() {
+  #matches() {
     const start = folded(this.input.value.trim());
     const labels = [...this.list.children].filter((item) => !item.hidden)
       .map((item) => item.querySelector("button").dataset.label);
@@ -46,7 +46,7 @@ export class Finder {
     if (event.isComposing || !["Enter", "Escape"].includes(event.key)) return;
     event.preventDefault();
     event.stopPropagation();
-    const [first] = this.input.value.trim() ? this.#found() : [];
+    const [first] = this.input.value.trim() ? this.#matches() : [];
     if (event.key === "Enter" && first === undefined) return this.page.say("No label has these words.");
     this.end();
     this.page.focusText();

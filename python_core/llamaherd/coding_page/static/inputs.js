@@ -36,7 +36,7 @@ export class Input {
     const box = element("input", { type: "checkbox" });
     box.addEventListener("change", () => {
       if (!box.checked) return;
-      for (const each of this.wholes) if (each.box !== box) each.box.checked = false;
+      for (const whole of this.wholes) if (whole.box !== box) whole.box.checked = false;
       this.clearEntries();
       this.form.page.change();
     });
@@ -46,13 +46,13 @@ export class Input {
 
   // Answer to the whole field that is checked; undefined if none is checked.
   get whole() {
-    return this.wholes.find((each) => each.box.checked)?.value;
+    return this.wholes.find((whole) => whole.box.checked)?.value;
   }
 
   // Checks the box of a value; without a value, unchecks all boxes.
   setWhole(value) {
-    for (const each of this.wholes) {
-      each.box.checked = JSON.stringify(each.value) === JSON.stringify(value);
+    for (const whole of this.wholes) {
+      whole.box.checked = JSON.stringify(whole.value) === JSON.stringify(value);
     }
   }
 
@@ -106,7 +106,7 @@ class Levels extends Input {
     this.levels = [...field.levels];
     if (field.is_nullable && this.isOne) this.levels.push({ value: null, name: NOT_APPLIED });
     // The key of a one-digit level is this digit.
-    this.areDigits = this.levels.every((each) => /^[0-9]$/.test(each.name));
+    this.areDigits = this.levels.every((level) => /^[0-9]$/.test(level.name));
     if (!this.isOne) this.levels.push({ name: "none of these", isNone: true });
     const list = element("ul", { class: "plain levels" });
     this.boxes = this.levels.map((level, at) => this.#item(list, level, at));
@@ -129,8 +129,8 @@ class Levels extends Input {
   #changed(box) {
     const { isNone } = this.levels[this.boxes.indexOf(box)];
     if (box.checked) {
-      this.levels.forEach((each, at) => {
-        if (each.isNone !== isNone) this.boxes[at].checked = false;
+      this.levels.forEach((level, at) => {
+        if (level.isNone !== isNone) this.boxes[at].checked = false;
       });
       this.setWhole();
     }
@@ -138,7 +138,7 @@ class Levels extends Input {
   }
 
   clearEntries() {
-    for (const each of this.boxes) each.checked = false;
+    for (const box of this.boxes) box.checked = false;
   }
 
   get isAnswered() {
@@ -149,7 +149,7 @@ class Levels extends Input {
     if (this.whole !== undefined) return this.whole;
     const chosen = this.levels.filter((_, at) => this.boxes[at].checked);
     if (this.isOne) return chosen[0]?.value;
-    return chosen.length ? chosen.filter((each) => !each.isNone).map((each) => each.value) : undefined;
+    return chosen.length ? chosen.filter((level) => !level.isNone).map((level) => level.value) : undefined;
   }
 
   set(value) {
@@ -160,11 +160,11 @@ class Levels extends Input {
   }
 
   focus() {
-    (this.boxes.find((each) => each.checked) ?? this.boxes[0]).focus();
+    (this.boxes.find((box) => box.checked) ?? this.boxes[0]).focus();
   }
 
   key(digit) {
-    const isOwn = (each) => each.name === String(digit);
+    const isOwn = (level) => level.name === String(digit);
     const at = this.areDigits ? this.levels.findIndex(isOwn) : digit - 1;
     const box = this.boxes[at];
     if (!box) return false;
@@ -219,7 +219,7 @@ class Typed extends Input {
     if (!text) return undefined;
     const { kind } = this.field;
     if (kind === "text") return text;
-    if (kind === "lines") return text.split("\n").map((each) => each.trim()).filter(Boolean);
+    if (kind === "lines") return text.split("\n").map((line) => line.trim()).filter(Boolean);
     if (kind === "json") {
       try {
         return JSON.parse(text);
@@ -314,7 +314,7 @@ class Passages extends Input {
 
   #item(place) {
     return passageItem(this.field.title, this.form.page.quote(place), () => {
-      this.places = this.places.filter((each) => each !== place);
+      this.places = this.places.filter((other) => other !== place);
       this.draw();
       this.form.page.change();
       this.take.focus();

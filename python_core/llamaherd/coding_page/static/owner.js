@@ -13,34 +13,34 @@ const SECTIONS = {
 
 let timer = null;
 
-function shown(value, digits) {
+function formatted(value, digits) {
   return value === null ? "–" : decimals(value, digits);
 }
 
-function draw(found) {
+function draw(report) {
   $("page").hidden = false;
-  $("coders").replaceChildren(...found.coders.map((each) => row(
-    each.is_of_ties ? `${each.coder} (ties)` : each.coder,
-    `${each.n_coded} of ${each.n_texts}`,
-    each.n_skipped,
-    shown(each.median_s, 1),
-    each.last_at ? new Date(each.last_at).toLocaleString() : "–",
+  $("coders").replaceChildren(...report.coders.map((progress) => row(
+    progress.is_of_ties ? `${progress.coder} (ties)` : progress.coder,
+    `${progress.n_coded} of ${progress.n_texts}`,
+    progress.n_skipped,
+    formatted(progress.median_s, 1),
+    progress.last_at ? new Date(progress.last_at).toLocaleString() : "–",
   )));
-  const measures = found.agreement.map((each) => row(
-    each.part, each.measure, shown(each.value, 3), each.n_texts,
+  const measures = report.agreement.map((line) => row(
+    line.part, line.measure, formatted(line.value, 3), line.n_texts,
   ));
   $("agreement").replaceChildren(...(measures.length ? measures : [row("There is one coder.")]));
-  const names = found.files.map((each) => each.name).join();
+  const names = report.files.map((file) => file.name).join();
   if ($("downloads").dataset.names !== names) {
     $("downloads").dataset.names = names;
-    $("downloads").replaceChildren(...found.files.map(downloadButton));
+    $("downloads").replaceChildren(...report.files.map(downloadButton));
   }
-  $("disagreements-title").textContent = `Disagreements (${found.disagreements.n})`;
-  $("disagreements").replaceChildren(...found.disagreements.rows.map((each) => row(
-    each.id, each.text,
-    Object.entries(each.codes).map(([coder, code]) => `${coder}: ${code}`).join("\n"),
+  $("disagreements-title").textContent = `Disagreements (${report.disagreements.n})`;
+  $("disagreements").replaceChildren(...report.disagreements.rows.map((line) => row(
+    line.id, line.text,
+    Object.entries(line.codes).map(([coder, code]) => `${coder}: ${code}`).join("\n"),
   )));
-  $("notes").replaceChildren(...found.notes.map((each) => row(each.coder, each.id, each.note)));
+  $("notes").replaceChildren(...report.notes.map((line) => row(line.coder, line.id, line.note)));
 }
 
 // Requests the data again after a while, but only while the page is visible.

@@ -14,8 +14,8 @@ export class MarkedText {
 
   // Start and end of each word, computed when keys first move the selection.
   get words() {
-    this.found ??= wordsOf(this.text);
-    return this.found;
+    this.wordPlaces ??= wordsOf(this.text);
+    return this.wordPlaces;
   }
 
   quote(span) {
@@ -26,7 +26,7 @@ export class MarkedText {
   draw(labels) {
     const places = new Set([0, this.points.length]);
     const all = this.picked ? [...this.spans, this.picked] : this.spans;
-    for (const each of all) places.add(each.start).add(each.end);
+    for (const span of all) places.add(span.start).add(span.end);
     const sorted = [...places].sort((a, b) => a - b);
     const pieces = [];
     for (let i = 0; i + 1 < sorted.length; i += 1) {
@@ -38,11 +38,11 @@ export class MarkedText {
   }
 
   #piece(start, end, labels) {
-    const covers = (each) => each.start <= start && end <= each.end;
-    const own = this.spans.filter(covers);
+    const covers = (span) => span.start <= start && end <= span.end;
+    const around = this.spans.filter(covers);
     const piece = element("span", { text: this.points.slice(start, end).join("") });
     if (this.picked && covers(this.picked)) piece.className = "picked";
-    return own.reduce((inner, span) => {
+    return around.reduce((inner, span) => {
       const number = labels.indexOf(span.label);
       const mark = element("mark", { class: `l${number % 9}`, title: span.label }, inner);
       if (span.end === end) mark.dataset.number = String(number + 1);
@@ -113,7 +113,7 @@ export class MarkedText {
     const place = this.take();
     if (!place) return false;
     const isThere = this.spans.some(
-      (each) => each.start === place.start && each.end === place.end && each.label === label,
+      (span) => span.start === place.start && span.end === place.end && span.label === label,
     );
     if (!isThere) this.spans.push({ ...place, label });
     return true;

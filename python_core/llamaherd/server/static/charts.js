@@ -7,9 +7,9 @@ const WIDTH = 600;
 const HEIGHT = 140;
 
 function shape(name, attributes) {
-  const made = document.createElementNS(SVG, name);
-  for (const [key, value] of Object.entries(attributes)) made.setAttribute(key, value);
-  return made;
+  const node = document.createElementNS(SVG, name);
+  for (const [key, value] of Object.entries(attributes)) node.setAttribute(key, value);
+  return node;
 }
 
 export class Chart {
@@ -32,13 +32,13 @@ export class Chart {
     });
     const most = Math.max(1, ...this.points.flat().filter((value) => value !== null));
     this.svg.replaceChildren(...this.points.map((line, i) => this.#line(line, i, most)));
-    const shown = this.names.map((name, i) => {
+    const parts = this.names.map((name, i) => {
       const last = values[i] === null ? "–" : format(values[i]);
       const text = `${name}: ${last}`;
       setText(this.items[i], i === 0 ? `${text} (top of the chart: ${format(most)})` : text);
       return text;
     });
-    const name = shown.join(", ");
+    const name = parts.join(", ");
     if (this.svg.getAttribute("aria-label") !== name) this.svg.setAttribute("aria-label", name);
   }
 

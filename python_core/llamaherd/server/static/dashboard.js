@@ -62,7 +62,7 @@ function rate(data, name, seconds) {
 function draw(data) {
   const now = performance.now();
   // Aliases are loaded with their model. With several models, each has its own state.
-  const several = data.states.some((each) => each.memory > 0 || each.state !== "loaded");
+  const several = data.states.some((model) => model.memory > 0 || model.state !== "loaded");
   const name = several ? `${data.models.length} models` : data.models[0];
   setText($("title"), name);
   if (document.title !== `${name} - llamaherd`) document.title = `${name} - llamaherd`;
@@ -96,28 +96,28 @@ function draw(data) {
 
 function models(states) {
   $("models-section").hidden = states.length === 0;
-  setChildren($("models"), states.map((each) => {
-    const name = each.parent ? `${each.name} (adapter of ${each.parent})` : each.name;
-    const memory = each.memory ? bytes(each.memory) : "–";
-    return row(name, each.state, each.n_running, each.n_waiting, memory);
+  setChildren($("models"), states.map((model) => {
+    const name = model.parent ? `${model.name} (adapter of ${model.parent})` : model.name;
+    const memory = model.memory ? bytes(model.memory) : "–";
+    return row(name, model.state, model.n_running, model.n_waiting, memory);
   }));
-  const names = states.map((each) => each.name);
+  const names = states.map((model) => model.name);
   const choice = $("model");
   $("model-label").hidden = names.length === 0;
-  if (names.join() === [...choice.options].map((each) => each.value).join()) return;
+  if (names.join() === [...choice.options].map((option) => option.value).join()) return;
   choice.replaceChildren(...names.map((name) => new Option(name, name)));
 }
 
-function batches(found) {
-  $("batches-section").hidden = found.length === 0;
-  setChildren($("batches"), found.map(batchRow));
+function batches(progress) {
+  $("batches-section").hidden = progress.length === 0;
+  setChildren($("batches"), progress.map(batchRow));
 }
 
 function batchRow(batch) {
   const bar = element("progress", {
     max: Math.max(1, batch.n_total), value: batch.n_done, "aria-label": `Progress of ${batch.id}`,
   });
-  const [n, all] = [batch.n_done, batch.n_total].map((each) => each.toLocaleString("en"));
+  const [n, all] = [batch.n_done, batch.n_total].map((count) => count.toLocaleString("en"));
   const left = batch.left_s === null ? "–" : duration(batch.left_s);
   const status = batch.problem || batch.status.replace("_", " ");
   return row(`${batch.id} (${batch.endpoint})`, status, [bar, ` ${n} of ${all}`], left);

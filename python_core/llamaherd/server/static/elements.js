@@ -5,14 +5,14 @@ export const $ = (id) => document.getElementById(id);
 
 // Creates an element with a text, which is never parsed as HTML.
 export function element(name, options = {}, ...children) {
-  const made = document.createElement(name);
+  const node = document.createElement(name);
   for (const [key, value] of Object.entries(options)) {
-    if (key === "text") made.textContent = value;
-    else if (key === "class") made.className = value;
-    else made.setAttribute(key, value);
+    if (key === "text") node.textContent = value;
+    else if (key === "class") node.className = value;
+    else node.setAttribute(key, value);
   }
-  made.append(...children);
-  return made;
+  node.append(...children);
+  return node;
 }
 
 // Creates a row of a table from texts, or lists of texts and nodes; the first cell names the row.
@@ -40,7 +40,7 @@ export function setText(node, text) {
 export function setChildren(parent, children) {
   const old = [...parent.childNodes];
   children.forEach((child, i) => (i < old.length ? change(old[i], child) : parent.append(child)));
-  for (const each of old.slice(children.length)) each.remove();
+  for (const child of old.slice(children.length)) child.remove();
 }
 
 function change(node, like) {

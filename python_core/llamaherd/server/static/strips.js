@@ -15,15 +15,15 @@ export class Strips {
   }
 
   // Adds a column with the times since the last request to the server.
-  add(found) {
-    const names = found.map((each) => each.model);
+  add(states) {
+    const names = states.map((slots) => slots.model);
     if (names.join("\n") !== [...this.models.keys()].join("\n")) this.#begin(names);
-    for (const each of found) {
+    for (const slots of states) {
       const rows = [
-        ...each.prefixes.map((times, i) => [`prefix ${i + 1}`, times]),
-        ...each.prompts.map((times, i) => [`slot ${i + 1}`, times]),
+        ...slots.prefixes.map((times, i) => [`prefix ${i + 1}`, times]),
+        ...slots.prompts.map((times, i) => [`slot ${i + 1}`, times]),
       ];
-      this.models.get(each.model).add({ ...each, rows });
+      this.models.get(slots.model).add({ ...slots, rows });
     }
   }
 
@@ -33,8 +33,8 @@ export class Strips {
       names.map((name) => [name, known.get(name) ?? new Strip(name, this.nPoints)]),
     );
     const strips = [...this.models.values()];
-    for (const each of strips) each.title.hidden = strips.length === 1;
-    this.box.replaceChildren(...strips.map((each) => each.figure));
+    for (const strip of strips) strip.title.hidden = strips.length === 1;
+    this.box.replaceChildren(...strips.map((strip) => strip.figure));
   }
 }
 

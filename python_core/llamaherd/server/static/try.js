@@ -7,15 +7,15 @@ let running = null; // AbortController of the request that runs
 
 // Body of a request for an answer, or with a codebook, for the codes of the text.
 function body(codebook) {
-  const made = { chat: $("chat").checked };
-  if ($("model").value) made.model = $("model").value;
-  if ($("thinking").value !== "") made.thinking = Number($("thinking").value) || false;
+  const body = { chat: $("chat").checked };
+  if ($("model").value) body.model = $("model").value;
+  if ($("thinking").value !== "") body.thinking = Number($("thinking").value) || false;
   const prompt = $("prompt").value;
-  if (codebook) return { ...made, texts: [prompt], codebook: parsed(codebook) };
+  if (codebook) return { ...body, texts: [prompt], codebook: parsed(codebook) };
   const schema = $("schema").value.trim();
-  if (schema) made.schema = JSON.parse(schema);
+  if (schema) body.schema = JSON.parse(schema);
   const most = Number($("max-tokens").value) || 200;
-  return { ...made, prompt, max_tokens: most, stream: true };
+  return { ...body, prompt, max_tokens: most, stream: true };
 }
 
 function parsed(codebook) {
@@ -71,7 +71,7 @@ async function read(response, start) {
     if (done) return;
     const events = (rest + value).split("\n\n");
     rest = events.pop();
-    for (const each of events) take(each.replace(/^data: /, ""), start);
+    for (const event of events) take(event.replace(/^data: /, ""), start);
   }
 }
 
@@ -90,8 +90,8 @@ function take(data, start) {
 const secondsSince = (start) => `${((performance.now() - start) / 1000).toFixed(1)} s`;
 
 // Shows the columns of the coded text.
-function showCodes(found, start) {
-  const { index: _, ...columns } = found.data[0];
+function showCodes(answer, start) {
+  const { index: _, ...columns } = answer.data[0];
   const rows = Object.entries(columns).filter(([, value]) => value !== null).map(([name, value]) => {
     const isProb = typeof value === "number" && !Number.isInteger(value);
     if (isProb) return row(name, decimals(value, 4));
@@ -99,7 +99,7 @@ function showCodes(found, start) {
   });
   $("codes").replaceChildren(...rows);
   $("codes").hidden = $("answer-title").hidden = false;
-  say([secondsSince(start), ...found.notes].join(". "));
+  say([secondsSince(start), ...answer.notes].join(". "));
 }
 
 function show(id, text) {
