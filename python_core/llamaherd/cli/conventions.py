@@ -17,7 +17,12 @@ from enum import IntEnum
 from typing import TYPE_CHECKING, Any, Self
 
 from llamaherd.engine.core.errors import BadArgumentError, JournalError, LlamaHerdError
-from llamaherd.engine.core.files import UnusableFileError, has_working_folder, is_full
+from llamaherd.engine.core.files import (
+    UnusableFileError,
+    has_working_folder,
+    is_full,
+    sqlite_code,
+)
 from llamaherd.engine.core.progress import say
 
 if TYPE_CHECKING:
@@ -42,9 +47,9 @@ class ExitStatus(IntEnum):
 EXPECTED = (LlamaHerdError, ValueError, TypeError, OSError, ImportError)
 
 
-# Errors of the machine, not of its user: by the system's name and by SQLite's code
-# (SQLITE_NOMEM, SQLITE_IOERR, SQLITE_FULL).
-_OF_SYSTEM = ("ENOSPC", "EDQUOT", "EFBIG", "EIO", "EMFILE", "ENFILE", "ENOMEM")
+# Errors of the machine besides a full disk: a failing disk, too many open files, lack of
+# memory; and SQLite's codes of these and of a full disk (NOMEM, IOERR, FULL).
+_OF_SYSTEM = {errno.EIO, errno.EMFILE, errno.ENFILE, errno.ENOMEM}
 _OF_SQLITE = {7, 10, 13}
 
 
@@ -62,9 +67,10 @@ def _is_of_machine(error: BaseException | None) -> bool:
     """Whether an error, or its cause, is a full or failing disk, or a lack of memory."""
     if error is None:
         return False
-    name = errno.errorcode.get(getattr(error, "errno", None) or 0)
-    code = getattr(error, "sqlite_errorcode", 0) & 0xFF
-    if name in _OF_SYSTEM or code in _OF_SQLITE:
+    is_system = isinstance(error, OSError) and (
+        is_full(error) or error.errno in _OF_SYSTEM
+    )
+    if is_system or sqlite_code(error) in _OF_SQLITE:
         return True
     return _is_of_machine(error.__cause__ or error.__context__)
 

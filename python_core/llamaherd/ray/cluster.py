@@ -165,16 +165,17 @@ class Cluster(Host):
             if is_cancelled():
                 raise ContextClosedError("the cluster was closed while it was started")
             if left and monotonic() > end_s:
-                extra = config.actor_options
-                takes = {"CPU": config.num_cpus, "GPU": extra.get("num_gpus")}
-                takes = {**takes, **(extra.get("resources") or {})}
+                more = config.actor_options
+                takes = {"CPU": config.num_cpus, "GPU": more.get("num_gpus")}
+                takes |= more.get("resources") or {}
+                needs = {name: n for name, n in takes.items() if n}
                 has = self._ray.cluster_resources()
-                needs = [f"{n:g} {name}" for name, n in takes.items() if n]
-                exist = [f"{has.get(name, 0):g} {name}" for name, n in takes.items() if n]
+                needed = ", ".join(f"{n:g} {name}" for name, n in needs.items())
+                available = ", ".join(f"{has.get(name, 0):g} {name}" for name in needs)
                 raise ClusterError(
                     f"{len(left)} of {len(refs)} actors were not ready after "
-                    f"{start_s:.0f} s. Each takes {', '.join(needs)}, the cluster has "
-                    f"{', '.join(exist)} in all: lower {name_of('concurrency')} or "
+                    f"{start_s:.0f} s. Each takes {needed}, the cluster has "
+                    f"{available} in all: lower {name_of('concurrency')} or "
                     f"{name_of('num_cpus')}",
                     code="not_ready",
                     remedy=", or raise start_timeout_s",

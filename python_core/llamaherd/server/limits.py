@@ -41,7 +41,7 @@ def check_form(fields: Mapping[str, object], n_bytes: int) -> None:
 
 def check_pairs(items: Sized, of_each: object, name: str) -> None:
     """Bound the scores that a request asks for."""
-    if not isinstance(of_each, (list, dict)):
+    if not isinstance(of_each, (list, tuple, dict)):
         return
     # Lists of token ids are continuations themselves.
     lists = [

@@ -210,7 +210,7 @@ class AnnotateApi(_RowsApi):
         request, texts = self._items(fields)
         options = self._options(request)
         codebook = _codebook(request["codebook"])
-        check_pairs(texts, list(codebook.names), "codebook")
+        check_pairs(texts, codebook.names, "codebook")
         task = Annotate(codebook, options)
         work = task.requests(self._ctx, texts, range(len(texts)), None)
 

@@ -30,7 +30,7 @@ from llamaherd.calls.journal.sqlite import (
 )
 from llamaherd.engine.core import checks
 from llamaherd.engine.core.errors import JournalError
-from llamaherd.engine.core.files import discard, sync_folder
+from llamaherd.engine.core.files import discard, sqlite_code, sync_folder
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -219,8 +219,7 @@ def _what_is_wrong(error: Exception) -> str:
         return f"cannot be used: {error.strerror or error}"
     is_name = isinstance(error, ValueError) and not isinstance(error, UnicodeDecodeError)
     is_usable = not is_name and not isinstance(error, sqlite3.OperationalError)
-    code = getattr(error, "sqlite_errorcode", 0) & 0xFF
-    advice = _ADVICE.get(code, "")
+    advice = _ADVICE.get(sqlite_code(error), "")
     return f"{'is damaged' if is_usable else 'cannot be used'}: {error}{advice}"
 
 

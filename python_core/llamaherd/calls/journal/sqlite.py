@@ -14,6 +14,7 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, TypeVar
 from urllib.parse import quote
 
+from llamaherd.engine.core.files import sqlite_code
 from llamaherd.engine.core.progress import say
 
 if TYPE_CHECKING:
@@ -81,12 +82,7 @@ def _read_query(
 
 def is_foreign(error: sqlite3.Error) -> bool:
     """Return True if a file that could not be read was never an SQLite file."""
-    return _primary_code(error) == _NOTADB
-
-
-def _primary_code(error: BaseException | None) -> int:
-    """Return SQLite's primary result code; 0 for other errors."""
-    return int(getattr(error, "sqlite_errorcode", 0)) & 0xFF
+    return sqlite_code(error) == _NOTADB
 
 
 def _look_at_copy(path: Path, use: Callable[[sqlite3.Connection], _T]) -> _T:
@@ -143,7 +139,7 @@ def uri_of(path: PurePath, query: str) -> str:
 
 def is_locked(error: BaseException) -> bool:
     """Return whether a statement failed because another process locks the file."""
-    return _primary_code(error) in (_BUSY, _LOCKED)
+    return sqlite_code(error) in (_BUSY, _LOCKED)
 
 
 class WriteLock:

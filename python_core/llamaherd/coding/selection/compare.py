@@ -312,11 +312,7 @@ def compare_codebooks(
     codes = codes_of_part(sample, "select", as_numbers=is_of_numbers(measure))
     path = journal_of(journal, sample)
     whole = {
-        name: CodebookCandidate(
-            codebook=one.codebook,
-            context=one.context,
-            settings={"journal": path, **shared, **one.settings},
-        )
+        name: replace(one, settings={"journal": path, **shared, **one.settings})
         for name, one in tried.items()
     }
 

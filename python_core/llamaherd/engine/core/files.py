@@ -43,6 +43,11 @@ def is_full(error: OSError) -> bool:
     return error.errno in _FULL
 
 
+def sqlite_code(error: BaseException | None) -> int:
+    """Return SQLite's primary result code; 0 for other errors."""
+    return int(getattr(error, "sqlite_errorcode", 0)) & 0xFF
+
+
 def has_working_folder() -> bool:
     """Return False if the working directory was deleted."""
     try:
