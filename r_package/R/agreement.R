@@ -47,7 +47,6 @@
 #'   A vector has the weight of each distance between two labels in their order, starting with
 #'   distance 0: `c(0, 1, 4)` for three labels. A matrix has the weight of each pair of labels.
 #' @param level Confidence level.
-#' @param n_bootstrap,seed Removed, without effect: intervals need no bootstrap.
 #' @returns A `llamaherd_agreement`: a data frame with one row per coefficient and the columns
 #'   `coefficient`, `value`, `low`, `high`, `se` (standard error; NA if the interval is not computed
 #'   from a standard error), `observed`, `expected`, `n_units` (units with at least two codes) and
@@ -80,11 +79,10 @@ agreement <- function(
   levels = NULL,
   weights = NULL,
   kappa_weights = NULL,
-  level = 0.95,
-  n_bootstrap = NULL,
-  seed = NULL
+  level = 0.95
 ) {
   codes <- list(...)
+  check_removed(codes[names(codes) %in% names(removed_bootstrap)], removed_bootstrap)
   known <- list()
   if (length(codes) == 1 && inherits(codes[[1]], "llamaherd_gold")) {
     gold <- codes[[1]]
@@ -95,7 +93,7 @@ agreement <- function(
   }
   coders <- coder_columns(codes)
   options <- py_arguments(
-    c("level", "n_bootstrap", "seed"),
+    "level",
     scale = py_value(scale) %||% scale_of(coders),
     levels = check_levels(levels),
     known = c(known, known_levels(coders)),

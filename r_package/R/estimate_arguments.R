@@ -86,6 +86,11 @@ removed_consensus <- local({
   c(consensus = majority, n_imputations = majority)
 })
 
+removed_bootstrap <- local({
+  bootstrap <- "Intervals are computed without a bootstrap."
+  c(n_bootstrap = bootstrap, seed = bootstrap)
+})
+
 # Returns the arguments in `...` that are allowed; for one version, removed ones say what to use
 # instead.
 check_removed <- function(dots, instead, allowed = character()) {

@@ -83,22 +83,18 @@ read_spans <- function(
 #' @param coded A data frame from [annotate_texts()] with a codebook of `type = "spans"`, or another
 #'   data frame with a column of texts and a list column `spans` of the same form.
 #' @param gold Passages from `read_spans()`. Texts are matched by their content.
-#' @param gamma Removed; TRUE is an error.
 #' @param level Confidence level.
-#' @param n_bootstrap,seed Removed, without effect: intervals need no bootstrap.
 #' @export
 validate_spans <- function(
   coded,
   gold,
   ...,
   text = NULL,
-  gamma = FALSE,
-  level = 0.95,
-  n_bootstrap = NULL,
-  seed = NULL
+  level = 0.95
 ) {
   check_given(gold)
-  check_dots(list(...))
+  gamma <- c(gamma = "The measure `unitizing alpha` is always computed.")
+  check_removed(list(...), c(gamma, removed_bootstrap))
   coded <- check_data(coded, "coded")
   if (!inherits(gold, "llamaherd_spans") || is.null(attr(gold, "content"))) {
     abort_argument("gold", "what read_spans() returns", gold)
@@ -119,7 +115,7 @@ validate_spans <- function(
     texts = text_list(as_utf8(as.character(coded[[text]]))),
     spans = lapply(unname(spans), passages_json),
     content = attr(gold, "content"),
-    options = py_arguments("gamma", "level", "n_bootstrap", "seed")
+    options = py_arguments("level")
   )
   call_python("spans_validate", arguments)
 }

@@ -101,8 +101,6 @@ validate <- function(
   prob = NULL,
   scale = NULL,
   level = 0.95,
-  n_bootstrap = NULL,
-  seed = NULL,
   several = NULL,
   weights = NULL
 ) {
@@ -115,7 +113,11 @@ validate <- function(
       i = "{.fn validate_models} takes them in the order of localLLM."
     ))
   }
-  models <- check_removed(list(...), removed_consensus, models_arguments)
+  models <- check_removed(
+    list(...),
+    c(removed_consensus, removed_bootstrap),
+    models_arguments
+  )
   label_is_default <- missing(label_col)
   gold <- column_or_object(rlang::enquo(gold), annotations, "gold", is_object = is_codes)
   label_col <- column_or_object(rlang::enquo(label_col), annotations, "label_col")
@@ -162,7 +164,7 @@ validate <- function(
   prob <- prob %||% if (is.null(all_probs(data))) known$prob
   truth <- attr(codes, "truth")
   options <- py_arguments(
-    c("level", "n_bootstrap", "seed", "scale"),
+    c("level", "scale"),
     label = label,
     truth = if (!is.null(truth)) as_py_list(truth),
     prob = check_prob(prob),

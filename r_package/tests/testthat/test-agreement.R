@@ -37,7 +37,7 @@ test_that("it is a data frame with intervals", {
   expect_identical(unique(coefficients$n_units), 11L)
   expect_s3_class(coefficients[coefficients$value > 0.75, ], "data.frame", exact = TRUE)
   expect_s3_class(as.data.frame(coefficients), "data.frame", exact = TRUE)
-  expect_warning(agreement(nmm, n_bootstrap = 100L), "have no effect")
+  expect_errors("was removed.*without a bootstrap" = agreement(nmm, n_bootstrap = 100L))
   expect_page({
     agreement(nmm)
     agreement(c("a", "a"), c("a", "a"))
@@ -163,5 +163,4 @@ test_that("errors of codes and weights name what is wrong in R's words", {
     "`confidence[2]` must be between 0 and 1, not 2",
     fixed = TRUE
   )
-  expect_warning(validate(codes, codes, seed = -1), "see ?validate", fixed = TRUE)
 })

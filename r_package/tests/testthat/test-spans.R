@@ -65,13 +65,14 @@ test_that("passages of a model are compared with people's", {
   )
 })
 
-test_that("gamma says what to use instead", {
+test_that("what was removed says what to use instead", {
   local_real()
   marked <- read_spans(marked_file(gsub("\n", " ", example_lines)))
   coded <- data.frame(text = "It rained.")
   coded$spans <- list(data.frame(label = "who", quote = "It", start = 1L, end = 2L))
   expect_errors(
-    "unitizing alpha" = validate_spans(coded, marked, text = "text", gamma = TRUE)
+    "unitizing alpha" = validate_spans(coded, marked, text = "text", gamma = TRUE),
+    "without a bootstrap" = validate_spans(coded, marked, text = "text", n_bootstrap = 9)
   )
 })
 

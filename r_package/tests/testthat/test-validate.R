@@ -99,12 +99,12 @@ test_that("labels in order may have become text", {
   expect_error(validate(data, gold), "`label_levels` must have all labels")
 })
 
-test_that("a model of coders no longer decides who is right", {
-  for (removed in list(list(consensus = "one_coin"), list(n_imputations = 3))) {
-    expect_errors(
-      "was removed.*dawid_skene" = do.call(validate, c(list(model, truth), removed))
-    )
-  }
+test_that("what was removed says what is computed", {
+  expect_errors(
+    "was removed.*dawid_skene" = validate(model, truth, consensus = "one_coin"),
+    "was removed.*dawid_skene" = validate(model, truth, n_imputations = 3),
+    "was removed.*without a bootstrap" = validate(model, truth, seed = 3)
+  )
 })
 
 test_that("ordered factors have ordinal coefficients", {
@@ -339,7 +339,7 @@ test_that("no variable changes what the name of a column means", {
 
 test_that("arguments of several models are validate_models()'s, and still taken", {
   skip_if_no_llamaherd()
-  expect_length(setdiff(names(formals(validate)), "..."), 12)
+  expect_length(setdiff(names(formals(validate)), "..."), 10)
   annotations <- data.frame(
     item = rep(1:4, 2),
     coder = rep(c("small", "large"), each = 4),

@@ -190,10 +190,11 @@ def _some(codes: AbstractSet[Any]) -> list[Any]:
 _CodeT = TypeVar("_CodeT", bound="Hashable")
 _LabelT = TypeVar("_LabelT", bound="Hashable")
 
-# Text of the error for arguments that selected a model of coders.
-REMOVED = (
+# Arguments that selected a model of coders, for `removed_arguments`.
+REMOVED_CONSENSUS = dict.fromkeys(
+    ("consensus", "n_imputations"),
     "the right code is that of the majority. A model of coders estimates how often each "
-    "coder errs; let one more coder decide the texts on which coders disagree"
+    "coder errs; let one more coder decide the texts on which coders disagree",
 )
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from llamaherd.coding.annotation.texts import Source
-from llamaherd.coding.codes.coders import REMOVED
+from llamaherd.coding.codes.coders import REMOVED_CONSENSUS
 from llamaherd.coding.estimation import formulas
 from llamaherd.coding.estimation.design_checks import cluster_hint, label_check_of
 from llamaherd.coding.estimation.estimates import METHODS, Estimates, Method, Width
@@ -198,8 +198,7 @@ def check_model(formula: object, *, by: object, model: object) -> None:
 
 
 @removed_arguments(
-    consensus=REMOVED,
-    n_imputations=REMOVED,
+    **REMOVED_CONSENSUS,
     quantile="outcome 'median' estimates the median, the only quantile",
 )
 @one_warning()

@@ -11,8 +11,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from llamaherd.engine.core import checks
-from llamaherd.engine.core.caller import warn_caller
-from llamaherd.engine.core.words import name_of, words
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -25,6 +23,11 @@ NO_LIMITS = (-math.inf, math.inf)  # of `within`
 ENOUGH = 5  # cases seen from which on no unseen case is added
 _USUAL = 1 / 3  # part of the continuity correction of shares with enough cases
 LEAST_SPREAD = 1e-12  # smaller spreads are rounding errors
+
+# Arguments of the bootstrap, for `removed_arguments`.
+REMOVED_BOOTSTRAP = dict.fromkeys(
+    ("n_bootstrap", "seed"), "intervals are computed without a bootstrap"
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,16 +51,6 @@ class Measure:
 def level_of(level: float) -> float:
     """Check a confidence level and return it as a float."""
     return checks.real("level", level, 0.5, 0.9999)
-
-
-def warn_of_bootstrap(n_bootstrap: int | None, seed: int | None) -> None:
-    """Warn if arguments of the bootstrap, which was removed, are given."""
-    if n_bootstrap is not None or seed is not None:
-        warn_caller(
-            f"The arguments {name_of('n_bootstrap')} and {name_of('seed')} have no "
-            "effect: intervals are computed without a bootstrap, see "
-            f"{words().page('validation')}"
-        )
 
 
 def normal_quantile(level: float) -> float:

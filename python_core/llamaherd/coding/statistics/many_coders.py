@@ -11,9 +11,9 @@ import numpy as np
 
 from llamaherd.coding.statistics.intervals import (
     LEVEL,
+    REMOVED_BOOTSTRAP,
     level_of,
     share,
-    warn_of_bootstrap,
 )
 from llamaherd.coding.statistics.ratings import (
     Agreement,
@@ -26,6 +26,7 @@ from llamaherd.coding.statistics.ratings import (
 )
 from llamaherd.coding.statistics.uncertainty import UnitStatistic, possible_pairs
 from llamaherd.engine.core import checks
+from llamaherd.engine.core.caller import removed_arguments
 from llamaherd.engine.core.errors import ArgumentError
 from llamaherd.engine.core.words import setting
 
@@ -40,6 +41,7 @@ KINDS: tuple[Kind, ...] = ("pairs", "all")
 _MOST = 50_000_000  # largest number of cells in the table of units by codes
 
 
+@removed_arguments(**REMOVED_BOOTSTRAP)
 def krippendorff_alpha(
     codes: Codes,
     *,
@@ -47,8 +49,6 @@ def krippendorff_alpha(
     levels: Sequence[Hashable] | None = None,
     unit_weights: Sequence[float] | Floats | None = None,
     level: float = LEVEL,
-    n_bootstrap: int | None = None,
-    seed: int | None = None,
 ) -> Agreement:
     """Return Krippendorff's alpha: 1 - observed / expected disagreement.
 
@@ -68,14 +68,11 @@ def krippendorff_alpha(
         levels: Labels in their order, required for "ordinal" if labels are not numbers.
         unit_weights: float[n], for example 1 / inclusion probability.
         level: Confidence level.
-        n_bootstrap: Removed, without effect.
-        seed: Removed, without effect.
 
     Raises:
         ValueError: An argument is out of range, or coders have different numbers of
             units.
     """
-    warn_of_bootstrap(n_bootstrap, seed)
     level_of(level)
     ratings = ratings_of(codes, levels, scale)
     n_codes = (ratings.indices >= 0).sum(axis=0)

@@ -18,7 +18,7 @@ from llamaherd.coding.codes import Code, check_comparable, check_names, names_of
 from llamaherd.coding.codes.coders import majority_of_sets
 from llamaherd.coding.sentences import number
 from llamaherd.coding.statistics.agreement import CoefficientSettings, cohen_kappa
-from llamaherd.coding.statistics.intervals import Measure, share, warn_of_bootstrap
+from llamaherd.coding.statistics.intervals import Measure, share
 from llamaherd.coding.statistics.many_coders import pairs_alike
 from llamaherd.coding.statistics.ratings import (
     SCALES,
@@ -256,8 +256,6 @@ def coder_agreement(
     weights: Any,  # numbers, or None
     kappa_weights: Any,  # see `cohen_kappa`
     level: float,
-    n_bootstrap: int | None,
-    seed: int | None,
     coders: Sequence[str] = (),
 ) -> CoderAgreement:
     """Compute the coefficients of codes; kappa only for two coders.
@@ -270,8 +268,6 @@ def coder_agreement(
         weights: Weights of units.
         kappa_weights: Weights of a further weighted kappa.
         level: Confidence level.
-        n_bootstrap: Removed, without effect.
-        seed: Removed, without effect.
         coders: Names of the coders, "" for a coder without a name; () without names.
     """
     scale = scale or "nominal"
@@ -287,7 +283,6 @@ def coder_agreement(
     if levels is None and names is not None:
         names = _with_others(names, codes, scale)
     how = CoefficientSettings(names=names, scale=scale, w=weights, level=level)
-    warn_of_bootstrap(n_bootstrap, seed)
     if weights is not None and not any(weights):
         raise ArgumentError(
             "must not all be 0", argument="unit_weights", code="out_of_range"

@@ -20,13 +20,14 @@ from llamaherd.coding.codes.span_files import (
 )
 from llamaherd.coding.statistics.intervals import (
     LEVEL,
+    REMOVED_BOOTSTRAP,
     Measure,
     level_of,
-    warn_of_bootstrap,
 )
 from llamaherd.coding.validation.unitizing import Unitizing, f1_of, matches
 from llamaherd.coding.validation.validation import COLUMNS
 from llamaherd.engine.core import checks
+from llamaherd.engine.core.caller import removed_arguments
 from llamaherd.engine.core.errors import ArgumentError, ArgumentTypeError
 from llamaherd.engine.core.phrases import count_of, decimals, first_rows, limits, part_of
 from llamaherd.engine.core.words import call
@@ -183,14 +184,15 @@ class SpanValidation:
     __repr__ = __str__
 
 
+@removed_arguments(
+    gamma="use the measure 'unitizing alpha', which is always computed",
+    **REMOVED_BOOTSTRAP,
+)
 def validate_spans(
     coded: Coded | SpanCodes,
     gold: SpanCodes,
     *,
-    gamma: bool = False,
     level: float = LEVEL,
-    n_bootstrap: int | None = None,
-    seed: int | None = None,
 ) -> SpanValidation:
     """Compare passages of a model with passages that people marked in the same texts.
 
@@ -203,10 +205,7 @@ def validate_spans(
         coded: Texts that `annotate` coded by a codebook of the type "spans"; or passages
             of one coder, from `read_spans`.
         gold: Passages that people marked. Texts are matched by their content.
-        gamma: Removed; True is an error.
         level: Confidence level.
-        n_bootstrap: Removed, without effect.
-        seed: Removed, without effect.
 
     Raises:
         TypeError: An argument has the wrong type.
@@ -218,14 +217,7 @@ def validate_spans(
             f"must be what {call('read_spans')} returns, not {checks.brief(gold)}",
             argument="gold",
         )
-    if checks.flag("gamma", gamma):
-        raise ArgumentError(
-            "was removed: use the measure 'unitizing alpha', which is always computed",
-            argument="gamma",
-            code="removed",
-        )
     level = level_of(level)
-    warn_of_bootstrap(n_bootstrap, seed)
     model = _of_model(coded)
     labels = sorted({*gold.labels, *(u.label for us in model.values() for u in us)})
     of = _SpanMeasures(("", *labels) if len(labels) > 1 else ("",), level)

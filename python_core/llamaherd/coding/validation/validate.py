@@ -12,7 +12,7 @@ from llamaherd.coding import frames
 from llamaherd.coding.annotation.label_sets import has_several, scale_of
 from llamaherd.coding.annotation.texts import Source
 from llamaherd.coding.codes import Code, are_measured, check_declared, number_in, text_of
-from llamaherd.coding.codes.coders import REMOVED, majority_codes
+from llamaherd.coding.codes.coders import REMOVED_CONSENSUS, majority_codes
 from llamaherd.coding.frames import Input, weights_of
 from llamaherd.coding.statistics.accuracy import accuracy_of
 from llamaherd.coding.statistics.agreement import CoefficientSettings
@@ -25,9 +25,9 @@ from llamaherd.coding.statistics.calibration import (
 )
 from llamaherd.coding.statistics.intervals import (
     LEVEL,
+    REMOVED_BOOTSTRAP,
     Measure,
     level_of,
-    warn_of_bootstrap,
 )
 from llamaherd.coding.statistics.number_agreement import NumberAgreement, number_agreement
 from llamaherd.coding.statistics.ratings import SCALES, Scale
@@ -57,7 +57,7 @@ if TYPE_CHECKING:
     from llamaherd.engine.core.arrays import Flags, Floats
 
 
-@removed_arguments(consensus=REMOVED, n_imputations=REMOVED)
+@removed_arguments(**REMOVED_CONSENSUS, **REMOVED_BOOTSTRAP)
 def validate(
     coded: Any,
     gold: Any = None,
@@ -68,8 +68,6 @@ def validate(
     labels: Sequence[Hashable] | None = None,
     scale: Scale | None = None,
     level: float = LEVEL,
-    n_bootstrap: int | None = None,
-    seed: int | None = None,
     several: bool | None = None,
     weights: Any = None,  # a column, or numbers
 ) -> Validation:
@@ -101,8 +99,6 @@ def validate(
             20 different numbers; otherwise "nominal". Ordered labels that are numbers are
             also compared as numbers, see `Validation.numbers`.
         level: Confidence level.
-        n_bootstrap: Removed, without effect.
-        seed: Removed, without effect.
         several: True if a text may have several labels, joined by "; ", where "" or
             "none" means that no label applies. Each label is then scored as present or
             absent, and accuracy is the share of texts with exactly the right labels. None
@@ -115,7 +111,6 @@ def validate(
         ValueError: An argument is out of range, or arguments contradict each other.
     """
     level_of(level)
-    warn_of_bootstrap(n_bootstrap, seed)
     label = label_column_of(coded, gold, label)
     _check_people(coded, gold, truth, label)
     are_sets = has_several(coded, gold) if several is None else several

@@ -14,7 +14,7 @@ from plain_forms import attributes, plain
 
 # Coefficients of two coders on a nominal scale.
 NOMINAL = [name for name, of in COEFFICIENTS.items() if not of.is_ordered]
-COMMON = {"scale": "nominal", "level": 0.95, "n_bootstrap": None, "seed": None}
+COMMON = {"scale": "nominal", "level": 0.95}
 OPTIONS = {**COMMON, "several": None}
 MORE = {**COMMON, "levels": None, "known": [], "weights": None, "kappa_weights": None}
 

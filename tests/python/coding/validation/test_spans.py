@@ -209,12 +209,18 @@ def test_a_model_and_coders_are_compared(tmp_path: Path) -> None:
     assert str(again) == str(validation)
 
 
-def test_gamma_says_what_to_use_instead(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("argument", "instead"),
+    {"gamma": "use the measure 'unitizing", "seed": "intervals are computed"}.items(),
+)
+def test_what_was_removed_says_what_to_use(
+    argument: str, instead: str, tmp_path: Path
+) -> None:
     gold = codes_of(tmp_path, ann=MARKED)
-    with pytest.raises(ValueError, match="gamma was removed: use the measure 'unitizing"):
-        lh.validate_spans(gold, gold, gamma=True)
-    with pytest.raises(TypeError, match="gamma"):
-        lh.validate_spans(gold, gold, gamma="yes")  # type: ignore[arg-type] # wrong
+    with pytest.raises(TypeError, match=f"{argument} was removed: {instead}") as caught:
+        lh.validate_spans(gold, gold, **{argument: True})  # type: ignore[arg-type] # removed
+    assert isinstance(caught.value, lh.ArgumentTypeError)
+    assert caught.value.code == "removed"
 
 
 def test_texts_coded_by_a_model(tiny_path: Callable[[str], Path], tmp_path: Path) -> None:

@@ -539,9 +539,17 @@ def test_texts_that_the_data_leave_out_are_told() -> None:
     assert not any(note in line for line in lh.validate(frame, gold).warnings)
 
 
-@pytest.mark.parametrize("argument", ["consensus", "n_imputations"])
-def test_a_model_of_coders_was_removed(argument: str) -> None:
-    with pytest.raises(lh.ArgumentTypeError, match=r"was removed.*majority") as caught:
+@pytest.mark.parametrize(
+    ("argument", "instead"),
+    [
+        ("consensus", "majority"),
+        ("n_imputations", "majority"),
+        ("n_bootstrap", "without a bootstrap"),
+        ("seed", "without a bootstrap"),
+    ],
+)
+def test_what_was_removed_says_what_is_computed(argument: str, instead: str) -> None:
+    with pytest.raises(lh.ArgumentTypeError, match=f"was removed.*{instead}") as caught:
         lh.validate(["a", "b"], ["a", "b"], **{argument: 5})  # type: ignore[arg-type] # removed
     assert caught.value.code == "removed"
 
