@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import partial
 from threading import Lock
 from types import SimpleNamespace
@@ -38,7 +39,7 @@ class LocalActor:
         before: Callable[[Sequence[Request]], object] = lambda _: None,
     ) -> None:
         self.sent: list[Sequence[Request]] = []
-        self.inner = self._made()
+        self.inner, self.pid = self._made(), 1
         self._is_deadly, self._before = is_deadly, before
         self._threads = ThreadPoolExecutor(8)
         self._lock = Lock()
@@ -58,7 +59,8 @@ class LocalActor:
         self._before(requests)
         for _ in range(2):
             if not self._is_deadly(requests):
-                return self.inner.run(call, requests)
+                return replace(self.inner.run(call, requests), pid=self.pid)
+            self.pid += 1
         raise ActorUnavailableError("it was killed", None)
 
     def _change(self, call: str, kind: Change) -> None:
@@ -92,8 +94,8 @@ class LocalRay:
 
 @contextmanager
 def local_cluster(*actors: LocalActor) -> Iterator[ClusterLoop]:
-    nodes = [f"node{i}" for i in range(len(actors))]
-    loop = ClusterLoop(LocalRay(), actors, nodes, "", lambda: None)
+    infos = [SimpleNamespace(node=f"node{i}", pid=a.pid) for i, a in enumerate(actors)]
+    loop = ClusterLoop(LocalRay(), actors, infos, "", lambda: None)
     try:
         yield loop
     finally:

@@ -115,7 +115,7 @@ class Cluster(Host):
             self._loop = ClusterLoop(
                 self._ray,
                 self._actors,
-                [info.node for info in self.actors],
+                self.actors,
                 self._problem,
                 self._end_actors,
             )

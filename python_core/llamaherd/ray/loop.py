@@ -23,7 +23,7 @@ from llamaherd.engine.loop.threaded import SendingLoop
 from llamaherd.engine.memory.plan import AUTO_SLOTS, Plan
 from llamaherd.engine.schedule.shards import DepthFirst, Pieces
 from llamaherd.ray.connect import check_connected
-from llamaherd.ray.worker import Change, PieceAnswers, for_wire
+from llamaherd.ray.worker import ActorInfo, Change, PieceAnswers, for_wire
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -54,8 +54,8 @@ class Dispatch:
     `refusals` are actors that cannot run them; `told_s` when actors were told to end.
     """
 
-    def __init__(self, group: Group, name: str, n_actors: int) -> None:
-        requests = group.requests
+    def __init__(self, group: Group, name: str, pids: Sequence[int]) -> None:
+        requests, n_actors = group.requests, len(pids)
         tokens, n_behind = zip(*((r.tokens, r.n_behind) for r in requests), strict=True)
         order = None if group.tree is None else group.tree.order
         self.group, self.name = group, name
@@ -67,6 +67,7 @@ class Dispatch:
         self._again: deque[list[int]] = deque()  # pieces that were lost twice
         self._counts: list[Counts] = []
         self._rows: dict[int, ActorStats] = {}
+        self._pids = [{pid} for pid in pids]  # processes of each actor
         self._batches: dict[
             tuple[int, int], tuple[float, int]
         ] = {}  # by actor and process
@@ -123,12 +124,13 @@ class Dispatch:
         process, (first, last) = (i, answers.pid), answers.batches
         least, most = self._batches.get(process, (inf, 0))
         self._batches[process] = min(least, first), max(most, last)
+        self._pids[i].add(answers.pid)
         spans = [span for (actor, _), span in self._batches.items() if actor == i]
         self._rows[i] = replace(
             row,
             n_batches=int(sum(most - least for least, most in spans)),
             n_slots=0 if answers.plan is None else answers.plan.n_seq_max,
-            n_deaths=len(spans) - 1,
+            n_deaths=len(self._pids[i]) - 1,
         )
         self.group.n_fallbacks += answers.n_fallbacks
         self._counts.append(answers.counts)
@@ -173,12 +175,14 @@ class ClusterLoop(SendingLoop[Dispatch]):
         self,
         ray: Any,  # types of Ray
         actors: Sequence[Any],
-        nodes: Sequence[str],
+        infos: Sequence[ActorInfo],
         problem: str,
         on_close: Callable[[], None],
     ) -> None:
         super().__init__("cluster", on_close)
-        self._ray, self._actors, self._nodes = ray, actors, nodes
+        self._ray, self._actors = ray, actors
+        self._nodes = [info.node for info in infos]
+        self._pids = [info.pid for info in infos]  # of the last answers
         self._problem = problem
         self._call_prefix, self._numbers = uuid4().hex, count()
         self._plans: dict[int, Plan] = {}  # sizes of the actors' KV caches
@@ -218,7 +222,7 @@ class ClusterLoop(SendingLoop[Dispatch]):
                 code="conflict",
             )
         name = f"{self._call_prefix}-{next(self._numbers)}"
-        return Dispatch(group, name, len(self._actors))
+        return Dispatch(group, name, self._pids)
 
     def _stir(self) -> None:
         """Do nothing: the thread looks at the groups ten times a second."""
@@ -270,21 +274,22 @@ class ClusterLoop(SendingLoop[Dispatch]):
                 self._end(work.group, ContextError(f"{text}: {error}"))
             return
         self._n_lost = 0
+        self._pids[piece.actor] = answers.pid
         if answers.plan is not None:
             self._plans[piece.actor] = answers.plan
         work.take(piece, answers, self._nodes[piece.actor])
 
     def _give_to_others(self, work: Dispatch, piece: SentPiece, error: Exception) -> None:
         """Give a piece to others: its actor has no memory, or is gone for good."""
-        i = piece.actor
-        if i not in work.refusals:
-            with suppress(Exception):  # warnings may be errors
-                text = f"actor {i} on {self._nodes[i]} answers no more of these prompts"
-                warnings.warn(f"{text}; others continue: {error}", stacklevel=2)
+        i, is_new = piece.actor, piece.actor not in work.refusals
         work.refusals.add(i)
         work.again(piece)
         if len(work.refusals) == len(self._actors):
             self._end(work.group, error)
+        elif is_new:
+            with suppress(Exception):  # warnings may be errors
+                text = f"actor {i} on {self._nodes[i]} answers no more of these prompts"
+                warnings.warn(f"{text}; others continue: {error}", stacklevel=2)
 
     def _tell(self, work: Dispatch, kind: Change) -> None:
         """Tell the actors of a call, once, that it ends."""

@@ -93,6 +93,13 @@ def test_actors_that_die_at_random_lose_nothing(seed: int, n: int, n_actors: int
     check(results, prompts)
 
 
+def test_a_death_before_the_first_answers_is_counted() -> None:
+    deaths = iter([True])
+    with local_cluster(LocalActor(lambda _: next(deaths, False))) as loop:
+        assert Call(requests(80), seed=1).run(loop).stats.actors[0].n_deaths == 1
+        assert Call(requests(5), seed=1).run(loop).stats.actors[0].n_deaths == 0
+
+
 @pytest.mark.parametrize("bad", [(0,), (17,), (3, 4, 60), tuple(range(40, 46))])
 def test_a_prompt_that_kills_its_process_fails_alone(bad: tuple[int, ...]) -> None:
     prompts = requests(80)
@@ -151,9 +158,8 @@ def test_an_actor_that_is_gone_for_good_fails_no_prompt() -> None:
         pytest.warns(UserWarning, match="actor 0 on node0 answers no more"),
     ):
         check(Call(prompts, seed=1).run(loop), prompts)
-    with (
+    with (  # nobody is left to continue: an error without a warning
         local_cluster(LocalActor(before=gone)) as loop,
-        pytest.warns(UserWarning, match="actor 0"),
         pytest.raises(ContextError, match="died"),
     ):
         Call(prompts, seed=1).run(loop)
@@ -162,10 +168,7 @@ def test_an_actor_that_is_gone_for_good_fails_no_prompt() -> None:
 def test_what_no_actor_has_memory_for_ends_the_call_alone() -> None:
     actor = LocalActor(before=refuse)
     with local_cluster(actor) as loop:
-        with (
-            pytest.warns(UserWarning, match="no room"),
-            pytest.raises(ContextError, match="no room for it"),
-        ):
+        with pytest.raises(ContextError, match="no room for it"):
             Call(requests(60), seed=1).run(loop)
         actor._before = lambda _: None
         check(Call(requests(5), seed=1).run(loop), requests(5))

@@ -129,7 +129,7 @@ class ActorStats:
         n_decode_tokens: Number of tokens decoded after prompts.
         n_batches: Number of calls of llama_decode with prompts of the call.
         n_slots: Maximum number of prompts that run at once.
-        n_deaths: Number of times that the process died while it had prompts of the
+        n_deaths: Number of times that the process died since its last answers before the
             call.
     """
 
