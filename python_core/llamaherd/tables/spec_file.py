@@ -14,7 +14,7 @@ import tomli_w
 from llamaherd.coding.annotation.codebook_file import is_ready
 from llamaherd.engine.core import checks
 from llamaherd.engine.core.errors import ArgumentError, BadArgumentError
-from llamaherd.engine.core.files import not_utf8
+from llamaherd.engine.core.files import not_utf8, write_whole
 from llamaherd.tables.spec import RunSpec
 from llamaherd.tables.spec_keys import (
     KEYS,
@@ -22,7 +22,7 @@ from llamaherd.tables.spec_keys import (
     is_schema_file,
     is_template_file,
 )
-from llamaherd.tables.stored import STREAM, is_stream
+from llamaherd.tables.stored import STREAM
 
 _MAX_BYTES = 16 << 20
 _PART = r"""(?:[\w-]+|"[^"]*"|'[^']*')"""
@@ -158,26 +158,16 @@ def write_spec(spec: RunSpec, path: str | os.PathLike[str]) -> None:
         lambda path: _relative(Path(path).absolute(), folder),
         lambda model: _beside(Path(model), folder) if Path(model).is_file() else model,
     )
-    text = tomli_w.dumps(keys, multiline_strings=False)
-    try:
-        with file.open("w" if is_stream(str(file)) else "x", encoding="utf-8") as out:
-            out.write(text)
-    except FileExistsError:
-        if file.read_bytes() != text.encode():
-            raise ArgumentError(
-                f"{checks.brief(str(path))} already exists and describes another run: "
-                "remove it, or save to another name",
-                argument="path",
-                code="exists",
-                form="{problem}",
-            ) from None
-    except OSError as error:
+    content = tomli_w.dumps(keys, multiline_strings=False).encode()
+    if file.is_file() and file.read_bytes() not in {b"", content}:
         raise ArgumentError(
-            f"{path} cannot be written: {error.strerror}",
+            f"{checks.brief(str(path))} already exists and describes another run: "
+            "remove it, or save to another name",
             argument="path",
-            code="not_writable",
+            code="exists",
             form="{problem}",
-        ) from None
+        )
+    write_whole(file, content, argument="path")
 
 
 def _with_paths(

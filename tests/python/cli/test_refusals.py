@@ -367,6 +367,8 @@ def test_a_failing_machine_is_no_wrong_input(
     if isinstance(problem, OSError):
         monkeypatch.setattr("llamaherd.engine.core.files._replace_whole", fail)
         cli("codebooks ready sentiment -o new.yaml", status=status, err="new.yaml")
+        cli(f"{line} --journal '' --save new.toml", status=status, err="new.toml")
+        assert not Path("new.toml").exists()
     if Path("/dev/full").exists():
         full = f"{line} --journal '' --save /dev/full"
         cli(full, status=1, err="No space left")
