@@ -6,14 +6,16 @@ import hashlib
 import json
 from array import array
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from inspect import signature
+from typing import TYPE_CHECKING, Any, Never
 
 from llamaherd.calls.asks.requests import samples_of
 from llamaherd.calls.asks.settings import asked_of
 from llamaherd.calls.chat.conversations import Refused
 from llamaherd.calls.run.host import Elsewhere, LabelRequests
 from llamaherd.engine.core import checks
-from llamaherd.engine.core.errors import ArgumentError, Failure
+from llamaherd.engine.core.declaration import unknown_field
+from llamaherd.engine.core.errors import ArgumentError, ArgumentTypeError, Failure
 from llamaherd.engine.core.request import Request, TokenTree
 from llamaherd.engine.core.sampling import MAX_TOKENS_OF_CHAT, SamplingParams
 from llamaherd.remote.client import Address, checked_address
@@ -50,6 +52,7 @@ def connect(
     n_at_once: int = 32,
     retries: int = 5,
     timeout_s: float = 600.0,
+    **others: Never,
 ) -> RemoteEngine:
     """Connect to a server with OpenAI's API, which stands in a context's place.
 
@@ -81,6 +84,15 @@ def connect(
         ValueError: An argument is out of range, or the server has no such model.
         ServerError: The server does not answer, or refuses the key.
     """
+    for name in others:
+        if name == "api_key":
+            raise ArgumentTypeError(
+                f"is not an argument of connect: set the environment variable "
+                f"{key_variable}, or name another one (key_variable='LAB_KEY')",
+                argument=name,
+                code="unknown_argument",
+            )
+        raise unknown_field(connect, name, signature(connect).parameters)
     return connect_with_key(
         url,
         model,

@@ -240,8 +240,8 @@ def _http_errors(paths: Collection[str]) -> ExceptionHandler:
         headers = dict(error.headers or {})
         texts = {
             404: f"there is no path {checks.quoted(request.url.path)}"
-            f"{checks.meant(request.url.path, plain)}; paths are {names} (those with /v1 "
-            "also without it)",
+            f"{checks.meant(request.url.path, plain) or '.'} Paths are {names} (those "
+            "with /v1 also without it)",
             405: f"{request.method} is not allowed here, only {headers.get('Allow')}",
         }
         text = texts.get(error.status_code, error.detail)

@@ -156,6 +156,13 @@ def test_a_key_is_in_the_environment_and_nowhere_else(
         server._answer = lambda *_: (400, {"error": {"message": f"no {KEY}"}}, {})
         texts.append(str(lh.generate_parallel(engine, ["b"], chat=True)[0].error))
         texts += [repr(engine), str(engine.options), repr(vars(engine)["_address"])]
+    with pytest.raises(
+        TypeError, match="set the environment variable LAB_KEY"
+    ) as refused:
+        lh.connect(server.url, key_variable="LAB_KEY", api_key=KEY)  # type: ignore[arg-type]
+    texts.append(str(refused.value))
+    with pytest.raises(TypeError, match="did you mean 'timeout_s'"):
+        lh.connect(server.url, timeout=3)  # type: ignore[arg-type]
     for wrong in (KEY, "http://me:hidden-one@lab/v1"):
         with pytest.raises(lh.ArgumentError) as rejected:
             lh.connect(wrong if "lab" in wrong else "http://lab", key_variable=wrong)

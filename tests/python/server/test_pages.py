@@ -39,7 +39,7 @@ def test_health_tells_whether_prompts_can_run(client: Client, fake: FakeContext)
 def test_paths_and_methods_that_there_are_not(client: Client) -> None:
     status, response, _ = client.ask("GET", "/nowhere")
     assert (status, response["error"]["type"]) == (404, "not_found_error")
-    assert "no path '/nowhere'; paths are /generate, /v1/" in response["error"]["message"]
+    assert "no path '/nowhere'. Paths are /generate, /v1/" in response["error"]["message"]
     status, response, headers = client.ask("GET", "/generate")
     assert (status, response["error"]["type"]) == (405, "invalid_request_error")
     assert headers["allow"] == "POST"

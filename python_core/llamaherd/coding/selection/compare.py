@@ -115,9 +115,9 @@ def checked_names(settings: Mapping[str, Any]) -> dict[str, Any]:
     """Check the names of a candidate's settings."""
     for name in settings:
         if name not in _SETTINGS:
+            hint = checks.meant(name, _SETTINGS) or f"; it has {', '.join(_SETTINGS)}"
             raise ArgumentTypeError(
-                f"is not a setting of a candidate{checks.meant(name, _SETTINGS)}; these "
-                f"are {', '.join(_SETTINGS)}",
+                f"is not a setting of a candidate{hint}",
                 argument=name,
                 code="unknown_argument",
             )

@@ -300,7 +300,9 @@ def _entry(name: str, doc: str) -> str:
     )
 
 
-def unknown_field(kind: type, name: str, known: Mapping[str, Any]) -> ArgumentTypeError:
+def unknown_field(
+    kind: Callable[..., Any], name: str, known: Mapping[str, Any]
+) -> ArgumentTypeError:
     """Return the error about an argument that a class does not have."""
     hint = checks.meant(name, known) or f"; it has {', '.join(known)}"
     return ArgumentTypeError(
