@@ -46,7 +46,7 @@ Address and access:
 
 The codes:
   --store FILE  SQLite file of the codes. Default: SAMPLE.codes.sqlite.
-  --export FILE  Write the codes so far and exit: CSV, for passages JSON lines
+  --export >FILE  Write the codes so far and exit: CSV, for passages JSON lines
       (read_gold() and read_spans() of Python and R read them), or for a codebook of
       fields FILE.FIELD.csv for each field.
   --overwrite  Let --export replace a file.
@@ -93,5 +93,5 @@ def code(sample: str, codebook: str | None, ties: str | None, **options: Any) ->
 
 
 def _tell(links: str) -> None:
-    click.echo(f"{links}\nThe same command with --export FILE writes the codes.")
+    click.echo(f"{links}\nThe same command with --export >FILE writes the codes.")
     sys.stdout.flush()

@@ -97,7 +97,7 @@ Options:
 {declared_flags(RunKeys, ("chat",))}
 {declared_flags(AnnotateOptions, ("method", "calibrate"))}
   --journal FILE  Store answers; compute only new ones.
-  -o, --out FILE.json  Store the comparison.
+  -o, --out >FILE.json  Store the comparison.
 {_OVERWRITE}
   --plot FILE  Plot agreement against seconds per text.
 {GPU}
@@ -186,7 +186,7 @@ Options:
   --prefer value|speed  value: the best candidate; speed: the fastest candidate that may
       be best. [default: value]
   --name NAME  Candidate to select instead.
-  -o, --out FILE.json  Store the choice.
+  -o, --out >FILE.json  Store the choice.
 {_OVERWRITE}
 
 Examples:
@@ -273,7 +273,7 @@ names.
 Options:
   --target TEXT  Object of the position, for stance.
   --json  Print the list as JSON.
-  -o, --out FILE.yaml  Store the codebook.
+  -o, --out >FILE.yaml  Store the codebook.
 {_OVERWRITE}
 
 Examples:

@@ -120,10 +120,19 @@ def _host_name(text: str) -> str:
         raise click.BadParameter(f"{error}.") from None
 
 
-def _read_text(path: str) -> str:
+def to_read(path: str) -> str:
+    """Return the path of a file to read, of stdin for "-"."""
+    return "/dev/stdin" if path == "-" else path
+
+
+def _to_write(path: str) -> str:
+    return "/dev/stdout" if path == "-" else path
+
+
+def read_text(path: str) -> str:
     """Return the content of a text file."""
     try:
-        return Path(path).read_text(encoding="utf-8-sig")
+        return Path(to_read(path)).read_text(encoding="utf-8-sig")
     except UnicodeDecodeError as error:
         raise click.BadParameter(f"{path} is {not_utf8(error)}.") from None
     except OSError as error:
@@ -185,8 +194,9 @@ KINDS: dict[str, ValueKind] = {
     "I/N": _kind(_shard, "is not a part such as 1/50 or 50/50"),
     "ALIAS": _kind(lambda text: text.strip() or None, "must not be empty"),
     "HOST": ValueKind(_host_name),
-    "FILE.txt": ValueKind(_read_text),
-    "FILE.jinja": ValueKind(_read_text),
+    "FILE.txt": ValueKind(read_text),
+    "FILE.yaml": ValueKind(to_read),
+    "FILE.jinja": ValueKind(read_text),
 }
 
 
@@ -194,6 +204,8 @@ def type_of(word: str) -> tuple[_ParamType, str]:
     """Return the type of values for a word of the help, and the word as it is shown."""
     if word in KINDS:
         return KINDS[word], word
+    if word.startswith(">"):
+        return ValueKind(_to_write), word[1:]
     if match := re.fullmatch(r"N(?:>=(\d+))?(?:<=(\d+))?", word):
         return whole(int(match[1] or 1), int(match[2]) if match[2] else None), "N"
     if "|" in word:

@@ -6,9 +6,9 @@ A page has paragraphs, sections of options, a section "Examples", and closing pa
       -o, --out FILE -> output  Where the table goes. [default: -]
       --by NAME...  Column of groups; may be given several times. [required]
 
-The word after a flag decides how its value is read (`kinds.KINDS`); without one, the
-option is true or false. `-> name` names the argument of the function, if it is not that
-of the flag; `-> not name` sets it to False.
+The word after a flag decides how its value is read (`kinds.KINDS`), `>FILE` is a file to
+write; without a word, the option is true or false. `-> name` names the argument of the
+function, if it is not that of the flag; `-> not name` sets it to False.
 """
 
 from __future__ import annotations

@@ -28,7 +28,7 @@ Examples:
 
 Options:
   --gold FILE.csv  The coded gold sample.
-  -o, --out FILE  .html, .docx or .json. [default: report.html]
+  -o, --out >FILE  .html, .docx or .json. [default: report.html]
   --overwrite  Replace an existing report.
   --title TEXT  Title of the page.
   --no-texts  Leave out texts that must not be shared.
@@ -74,7 +74,7 @@ Examples:
   llamaherd methods report.html --checklist
 
 Options:
-  --bibtex FILE.bib  Store the references in a file.
+  --bibtex >FILE.bib  Store the references in a file.
   --overwrite  Let --bibtex replace a file.
   --checklist  Print questions of reviewers and open points.
   --json  Print paragraph, references and checklist as JSON.

@@ -38,7 +38,7 @@ _PARTS = f"""
 Journal, and parts of a run:
 {declared_flags(RunKeys, section="journal")}
   --shard I/N  Answer one of N parts into its journal, for `llamaherd merge`.
-  --save FILE.toml  Only write a description of the run, for `llamaherd run FILE.toml`.
+  --save >FILE.toml  Only write a description of the run, for `llamaherd run FILE.toml`.
   --show-prompt  Only print the prompt of the first row, as the model reads it.
   -q, --quiet  No progress bar.
 """

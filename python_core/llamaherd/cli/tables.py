@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import warnings
 from contextlib import AbstractContextManager, contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -16,15 +17,16 @@ from llamaherd.cli.conventions import (
     tell,
     warn,
 )
+from llamaherd.cli.kinds import read_text, to_read
 from llamaherd.cli.model_flags import fits_file_to_memory
 from llamaherd.engine.core.caller import cut_note
 from llamaherd.engine.core.errors import BadArgumentError
+from llamaherd.engine.core.files import is_special
 from llamaherd.engine.core.phrases import count_of
 from llamaherd.engine.core.progress import say
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-    from pathlib import Path
+    from collections.abc import Callable, Iterator, Mapping
 
     from llamaherd.calls.run.host import Host
     from llamaherd.engine.model.model import Model
@@ -55,7 +57,7 @@ def run_table(task: Kind | None, options: Mapping[str, Any]) -> int:
     overwrite = keys.pop("overwrite", False)
     is_quiet, cluster = keys.pop("quiet", False), keys.pop("cluster", None)
     is_shown = keys.pop("show_prompt", False)
-    spec = _spec(task, keys.pop("input"), keys)
+    spec = _spec(task, keys.pop("input"), _with_streams(keys))
     if spec.input == STREAM and sys.stdin is not None and sys.stdin.isatty():
         say("the table is read from this terminal, as no file is named: Ctrl-D ends it")
     if is_shown and ("path" in spec.model or not spec.row_task.chat):
@@ -90,6 +92,22 @@ def run_table(task: Kind | None, options: Mapping[str, Any]) -> int:
                 raise  # `main` knows the status
             return print_failure(error)
     return print_outcome(outcome)
+
+
+def _with_streams(keys: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a run's keys with the content of pipes, which can be read only once."""
+    from llamaherd.coding.annotation.codebook_file import read_codebook
+
+    readers: dict[str, Callable[[str], Any]] = {
+        "codebook": lambda path: read_codebook(path).to_dict(),
+        "sampling.schema": read_text,
+        "chat_template": read_text,
+    }
+    paths = {key: to_read(keys[key]) for key in readers if isinstance(keys.get(key), str)}
+    contents = {
+        key: readers[key](path) for key, path in paths.items() if is_special(Path(path))
+    }
+    return {**keys, **contents}
 
 
 def _show_prompt(spec: RunSpec) -> int:

@@ -14,7 +14,7 @@ import tomli_w
 from llamaherd.coding.annotation.codebook_file import is_ready
 from llamaherd.engine.core import checks
 from llamaherd.engine.core.errors import ArgumentError, BadArgumentError
-from llamaherd.engine.core.files import not_utf8, write_whole
+from llamaherd.engine.core.files import is_special, not_utf8, write_whole
 from llamaherd.tables.spec import RunSpec
 from llamaherd.tables.spec_keys import (
     KEYS,
@@ -150,16 +150,19 @@ def parsed_setting(text: str) -> tuple[str, Any]:
 
 
 def write_spec(spec: RunSpec, path: str | os.PathLike[str]) -> None:
-    """Write the TOML file of a run, with paths relative to the file's folder."""
+    """Write the TOML file of a run, with paths relative to the file's folder.
+
+    Paths in what a pipe or stdout gets are relative to the working directory.
+    """
     file = Path(path).absolute()
-    folder = file.parent
+    folder = Path.cwd() if is_special(file) else file.parent
     keys = _with_paths(
         _plain(spec),
         lambda path: _relative(Path(path).absolute(), folder),
         lambda model: _beside(Path(model), folder) if Path(model).is_file() else model,
     )
     content = tomli_w.dumps(keys, multiline_strings=False).encode()
-    if file.is_file() and file.read_bytes() not in {b"", content}:
+    if not is_special(file) and file.exists() and file.read_bytes() not in {b"", content}:
         raise ArgumentError(
             f"{checks.brief(str(path))} already exists and describes another run: "
             "remove it, or save to another name",

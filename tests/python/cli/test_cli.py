@@ -258,6 +258,24 @@ def test_no_filter_turns_the_warnings_of_a_run_into_errors(
 
 
 @not_on_windows
+def test_a_minus_stands_for_stdin_and_stdout(cli: Commands) -> None:
+    ready = f"{LLAMAHERD} codebooks ready sentiment"
+    book = run(f"{ready} -o -").stdout
+    assert book.startswith("question: ")
+    line = line_of(cli, "annotate in.csv -o out.csv").rpartition(" --prompt")[0]
+    done = run(f"{ready} -o - | {line} --codebook - --save -")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert 'answer_role = "Sentiment"' in done.stdout
+    asked = line_of(cli, "run in.csv -o out.csv --max-tokens 9 --schema -")
+    done = run(f"""echo '{{"const": 1}}' | {asked}""")
+    assert (done.returncode, done.stderr) == (0, "")
+    for _ in range(2):
+        run(f"{line} --codebook ready:sentiment --save - >> all.txt")
+    assert Path("all.txt").read_text().count('input = "in.csv"') == 2
+    assert not Path("-").exists()
+
+
+@not_on_windows
 def test_a_reader_that_ends_first_causes_no_message(cli: Commands) -> None:
     reader, writer = os.pipe()
     os.close(reader)

@@ -168,8 +168,8 @@ def write_whole(path: Path, content: bytes, *, argument: Name | None = None) -> 
 def _write_by(path: Path, write: Callable[[BinaryIO], None]) -> None:
     """Write a file as `write_whole` does; `write` writes the content, perhaps twice."""
     try:
-        if is_special(path):
-            with path.open("wb") as file:
+        if is_special(path):  # as stdout it may be a file with earlier lines
+            with os.fdopen(os.open(path, os.O_WRONLY | os.O_APPEND), "wb") as file:
                 write(file)
             return
         target = Path(os.path.realpath(path))
