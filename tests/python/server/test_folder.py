@@ -225,6 +225,12 @@ def test_a_form_in_parts_of_any_size_is_read() -> None:
     form.read(body[:-12])
     with pytest.raises(ApiError, match="no end"):
         form.check_end()
+    form = upload.UploadForm("multipart/form-data; boundary=xyz", io.BytesIO(), 100)
+    long_field = b'--xyz\r\ncontent-disposition: form-data; name="data"\r\n\r\n' + bytes(
+        70000
+    )
+    with pytest.raises(ApiError, match="outside of the field file"):
+        form.read(long_field)
 
 
 def _stored(store: BatchStore, n: int) -> Batch:

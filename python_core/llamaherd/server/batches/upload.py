@@ -58,7 +58,10 @@ class UploadForm:
         except FormParserError as error:
             raise _broken_upload(str(error)) from None
         self._n_bytes += len(part)
-        if self._n_file > self._most or self._n_bytes - self._n_file > _MOST_FORM:
+        if self._n_bytes - self._n_file > _MOST_FORM:
+            text = f"it has more than {_MOST_FORM} bytes outside of the field file"
+            raise _broken_upload(text)
+        if self._n_file > self._most:
             text = f"the file has more than {self._most} bytes (see --max-file)"
             raise ApiError(413, text, code="request_too_large")
 
