@@ -129,7 +129,9 @@ def made_ways(
     return ways
 
 
-def rows_of(path: Path, texts: list[str], shots: list, truth: np.ndarray) -> list[str]:
+def rows_of(
+    path: Path, texts: list[str], shots: list, truth: np.ndarray
+) -> list[list[str]]:
     """Return the table's rows of a model, without and with examples."""
     rows = []
     with lh.Model(path) as model, lh.Context(model) as context:
@@ -137,9 +139,9 @@ def rows_of(path: Path, texts: list[str], shots: list, truth: np.ndarray) -> lis
             for ways, make in made_ways(context, texts, some).items():
                 for way, probs in zip(ways, make(), strict=True):
                     scores = [f"{value:.3f}" for value in figures(probs, truth).values()]
-                    cells = [path.stem, f"{len(texts):,}", str(len(some)), way, *scores]
-                    rows.append(f"| {' | '.join(cells)} |")
-                    print(rows[-1], flush=True)
+                    counts = f"{len(texts):,}", str(len(some))
+                    rows.append([path.stem, way, *counts, *scores])
+                    print(*rows[-1], flush=True)
     return rows
 
 
@@ -155,13 +157,9 @@ def main() -> None:
     rest = [row for row in every if row not in shots][: options.n]
     truth = np.array([LABELS.index(row["label"]) for row in rest])
     texts = [row["text"] for row in rest]
-    lines = [
-        "| model | tweets | examples | way | accuracy | Brier score | ECE |",
-        "| --- | ---: | ---: | --- | ---: | ---: | ---: |",
-    ]
-    for path in options.models:
-        lines += rows_of(path, texts, shots, truth)
-    marked.write(PAGE, {"accuracy": "\n".join(lines)})
+    head = ["model", "way", "tweets", "examples", "accuracy", "Brier score", "ECE"]
+    rows = [row for path in options.models for row in rows_of(path, texts, shots, truth)]
+    marked.write(PAGE, {"accuracy": marked.table(head, rows, 2)})
 
 
 if __name__ == "__main__":

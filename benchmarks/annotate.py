@@ -60,11 +60,8 @@ def main() -> None:
     rows = labelled.read(options.texts, SEED)[: options.n]
     ways = ways_of(rows)
     n_shots = labelled.N_SHOTS
-    lines = [
-        f"{len(rows) - n_shots:,} tweets, {n_shots} examples, {options.rounds} rounds.\n",
-        "| model | way | s | times `annotate`'s |",
-        "| --- | --- | ---: | ---: |",
-    ]
+    head = f"{len(rows) - n_shots:,} tweets, {n_shots} examples, {options.rounds} rounds."
+    lines = []
     for path in options.models:
         times: dict[str, list[float]] = {way: [] for way in ways}
         with lh.Model(path) as model:
@@ -78,10 +75,10 @@ def main() -> None:
         base_s = times["`annotate`"]
         for way, runs in times.items():
             ratio = statistics.median(a / b for a, b in zip(runs, base_s, strict=True))
-            lines.append(
-                f"| {path.stem} | {way} | {statistics.median(runs):.1f} | {ratio:.2f} |"
-            )
-    marked.write(PAGE, {"annotate": "\n".join(lines)})
+            middle = f"{statistics.median(runs):.1f}"
+            lines.append([path.stem, way, middle, f"{ratio:.2f}"])
+    table = marked.table(["model", "way", "s", "times `annotate`'s"], lines, 2)
+    marked.write(PAGE, {"annotate": f"{head}\n\n{table}"})
 
 
 if __name__ == "__main__":

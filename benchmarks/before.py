@@ -17,6 +17,7 @@ import subprocess
 from pathlib import Path
 
 from disturbance import watch
+from marked import table
 
 HERE = Path(__file__).resolve().parent
 # Measurements: engine of worker.py, workload, and key of the figure in worker.py's
@@ -29,10 +30,7 @@ WORK = {
     "annotate from R": ("r", "annotate", "seconds"),
     "R: 10,000 prompts converted": ("r", "annotate", "convert_s"),
 }
-HEAD = (
-    "| work | before, s | now, s | now / before, median | from | to |",
-    "| --- | ---: | ---: | ---: | ---: | ---: |",
-)
+HEAD = ("work", "before, s", "now, s", "now / before, median", "from", "to")
 
 
 def measure(
@@ -55,8 +53,8 @@ def measure(
     return figures
 
 
-def compare(options: argparse.Namespace) -> list[str]:
-    """Return the lines of the table."""
+def compare(options: argparse.Namespace) -> str:
+    """Return the table."""
     folders = {"before": options.before.resolve(), "now": HERE.parent}
     times: dict[str, dict[str, list[float]]] = {
         name: {key: [] for key in folders} for name in WORK
@@ -75,13 +73,13 @@ def compare(options: argparse.Namespace) -> list[str]:
             for name, by_key in times.items():
                 print(i + 1, name, *(f"{t[-1]:.3f}" for t in by_key.values()), flush=True)
     print(record)
-    lines = list(HEAD)
+    rows = []
     for name, by_key in times.items():
         ratios = [b / a for a, b in zip(by_key["before"], by_key["now"], strict=True)]
         cells = [f"{statistics.median(by_key[key]):.2f}" for key in folders]
         cells += [f"{f(ratios):.3f}" for f in (statistics.median, min, max)]
-        lines.append(f"| {name} | {' | '.join(cells)} |")
-    return lines
+        rows.append([name, *cells])
+    return table(HEAD, rows)
 
 
 def main() -> None:
@@ -95,7 +93,7 @@ def main() -> None:
     parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)))
     parser.add_argument("--quick", action="store_true", help="a tiny size")
     options = parser.parse_args()
-    print("\n".join(compare(options)))
+    print(compare(options))
 
 
 if __name__ == "__main__":

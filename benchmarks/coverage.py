@@ -93,16 +93,12 @@ def table(study: Study, results: Mapping[str, Sequence[Mapping[str, Hit]]]) -> s
         key=lambda way: way.startswith(("warned", "right")),
     )
     error = math.sqrt(0.95 * 0.05 / n_draws)
-    lines = [
-        f"{n_draws:,} draws; standard error of a coverage of 95%: {error:.1%}.",
-        "",
-        f"| {study.title} | {' | '.join(ways)} |",
-        "| --- |" + " ---: |" * len(ways),
+    rows = [
+        [case, *(cell([draw[way] for draw in draws if way in draw]) for way in ways)]
+        for case, draws in results.items()
     ]
-    for case, draws in results.items():
-        cells = [cell([draw[way] for draw in draws if way in draw]) for way in ways]
-        lines.append(f"| {case} | {' | '.join(cells)} |")
-    return "\n".join(lines)
+    head = f"{n_draws:,} draws; standard error of a coverage of 95%: {error:.1%}.\n\n"
+    return head + marked.table([study.title, *ways], rows)
 
 
 def main() -> None:
@@ -124,7 +120,7 @@ def main() -> None:
             study = STUDIES[name]
             n_draws = options.draws or study.n_draws
             text = table(study, simulated(name, n_draws, options.seed, pool))
-            print(f"{name}\n{text}\n", flush=True)
+            print(f"{name}\n{text}", flush=True)
             if study.page and not options.print:
                 marked.write(DOCS / study.page, {f"coverage: {name}": text})
 

@@ -21,6 +21,7 @@ import numpy as np
 from bounds import at_least, at_most
 from llama_cpp import Llama
 from llamaherd.engine.memory import hardware
+from marked import table
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -88,16 +89,15 @@ def main() -> None:
         f"{sum(n_tokens)} in all; {hardware.n_cores()} threads; "
         f"{n_rounds} rounds in turns\n"
     )
-    print("| | median s | least | greatest | times llamaherd's | texts/s |")
-    print("| --- | ---: | ---: | ---: | ---: | ---: |")
     base_s = median(seconds["llamaherd"])
+    rows = []
     for name, taken in seconds.items():
         middle = median(taken)
-        least, greatest = at_least(min(taken), 2), at_most(max(taken), 2)
-        print(
-            f"| {name} | {middle:.2f} | {least} | {greatest} "
-            f"| {middle / base_s:.2f} | {len(texts) / middle:.0f} |"
-        )
+        ends = at_least(min(taken), 2), at_most(max(taken), 2)
+        rates = f"{middle / base_s:.2f}", f"{len(texts) / middle:.0f}"
+        rows.append([name, f"{middle:.2f}", *ends, *rates])
+    head = ["", "median s", "least", "greatest", "times llamaherd's", "texts/s"]
+    print(table(head, rows))
 
 
 if __name__ == "__main__":

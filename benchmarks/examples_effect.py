@@ -24,13 +24,10 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).resolve().parent.parent
 NUMBERS = (4, 8)
-HEAD = """\
-| model | prompt | examples | accuracy without | with | change |
-| --- | --- | ---: | ---: | ---: | ---: |
-"""
+HEAD = ("model", "prompt", "examples", "accuracy without", "with", "change")
 
 
-def rows_of(model: Path) -> Iterator[str]:
+def rows_of(model: Path) -> Iterator[tuple[object, ...]]:
     """Yield the rows of a model: as plain text and as chat, with 4 and 8 examples."""
     news = demo("headlines.csv")
     data = {"text": [row["text"] for row in news]}
@@ -50,11 +47,11 @@ def rows_of(model: Path) -> Iterator[str]:
                 pairs = {(one.first, one.second): one for one in comparison.differences}
                 change = pairs[0, i].turned()
                 without, with_k = (comparison.candidates[at].value.value for at in (0, i))
+                interval = limits(change.low, change.high)
                 yield (
-                    f"| {model.stem} | {'chat' if chat else 'plain'} | {k} "
-                    f"| {decimals(without)} | {decimals(with_k)} "
-                    f"| {decimals(change.value, sign='+')} "
-                    f"{limits(change.low, change.high)} |"
+                    *(model.stem, "chat" if chat else "plain", k),
+                    *(decimals(without), decimals(with_k)),
+                    f"{decimals(change.value, sign='+')} {interval}",
                 )
 
 
@@ -65,8 +62,8 @@ def main() -> None:
     parser.add_argument("--page", type=Path, default=ROOT / "docs" / "selection.md")
     options = parser.parse_args()
     warnings.simplefilter("ignore", UserWarning)
-    table = HEAD + "\n".join(row for model in options.models for row in rows_of(model))
-    marked.write(options.page, {"examples": table})
+    rows = [row for model in options.models for row in rows_of(model)]
+    marked.write(options.page, {"examples": marked.table(HEAD, rows, 2)})
 
 
 if __name__ == "__main__":

@@ -36,6 +36,7 @@ import own
 import peers
 import random_model
 from llamaherd.engine.native import shim
+from marked import table
 from worker import run_loop
 from workloads import Workload, make_workloads
 
@@ -44,6 +45,7 @@ logging.getLogger("llama-cpp-python").setLevel(logging.CRITICAL)
 ROOT = Path(__file__).parents[1]
 RESULT, PAGE = ROOT / "benchmarks" / "gpu.json", ROOT / "docs" / "gpu.md"
 PEERS = ROOT / "benchmarks" / "gpu_peers.json"
+PEERS_HEAD = "model", "workload", "llamaherd, s", "llama-server / own", "loop / own"
 WORDS = (
     *("the", "sea", "bread", "Paris", "winter", "trains"),
     *("music", "moon", "river", "stone", "paper", "light"),
@@ -238,26 +240,30 @@ def report() -> None:
     """Write the tables of docs/gpu.md."""
     results = json.loads(RESULT.read_text())
     loop = 64 / results["loop"]
-    lines = ["| prompts at once | tokens/s | the loop |", "| --- | ---: | ---: |"]
-    for name, rate in results["throughput"].items():
-        title = name if name.isdigit() else f"40, {name}"
-        lines.append(f"| {title} | {rate:.0f} | {rate / loop:.1f} x |")
-    steps = ["| rows of a step | ms | tokens/s |", "| ---: | ---: | ---: |"]
-    for n, ms in results["steps"].items():
-        steps.append(f"| {n} | {ms:.2f} | {int(n) / ms * 1000:.0f} |")
-    equal = ["| model | same texts | same bits |", "| --- | ---: | ---: |"]
-    for name, (texts, bits) in results["same"].items():
-        equal.append(f"| {name} | {texts:.0%} | {bits:.0%} |")
-    parts = {"throughput": lines, "steps": steps, "same": equal, "peers": _peer_rows()}
-    marked.write(PAGE, {name: "\n".join(part) for name, part in parts.items()})
-
-
-def _peer_rows() -> list[str]:
-    """Return the table of the other programs."""
-    rows = [
-        "| model | workload | llamaherd, s | llama-server / own | loop / own |",
-        "| --- | --- | ---: | ---: | ---: |",
+    rates = [
+        [n if n.isdigit() else f"40, {n}", f"{rate:.0f}", f"{rate / loop:.1f} x"]
+        for n, rate in results["throughput"].items()
     ]
+    steps = [
+        [n, f"{ms:.2f}", f"{int(n) / ms * 1000:.0f}"]
+        for n, ms in results["steps"].items()
+    ]
+    equal = [
+        [name, *(f"{share:.0%}" for share in shares)]
+        for name, shares in results["same"].items()
+    ]
+    parts = {
+        "throughput": table(["prompts at once", "tokens/s", "the loop"], rates),
+        "steps": table(["rows of a step", "ms", "tokens/s"], steps, 0),
+        "same": table(["model", "same texts", "same bits"], equal),
+        "peers": table(PEERS_HEAD, _peer_rows(), 2),
+    }
+    marked.write(PAGE, parts)
+
+
+def _peer_rows() -> list[list[str]]:
+    """Return the rows of the table of the other programs."""
+    rows = []
     for model, workloads in json.loads(PEERS.read_text()).items():
         for name, times in workloads.items():
             own_s = times["llamaherd"]
@@ -265,7 +271,7 @@ def _peer_rows() -> list[str]:
                 f"{times[peer] / own_s:.1f}" if peer in times else ""
                 for peer in ("llama-server", "loop")
             ]
-            rows.append(f"| {model} | {name} | {own_s:.2f} | {' | '.join(ratios)} |")
+            rows.append([model, name, f"{own_s:.2f}", *ratios])
     return rows
 
 

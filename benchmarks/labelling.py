@@ -92,28 +92,25 @@ def measure(context: lh.Context, way: Way) -> tuple[int, int]:
     return right, n_labels
 
 
-def table(paths: list[str]) -> list[str]:
-    """Return the lines of the table, for each model and form of request."""
-    lines = [
-        f"| model | way | right, of {len(TEXTS)} | one of the labels |",
-        "| --- | --- | ---: | ---: |",
-    ]
+def measured(paths: list[str]) -> list[list[object]]:
+    """Return the rows of the table, for each model and form of request."""
+    rows: list[list[object]] = []
     for path in paths:
         with lh.Model(path) as model:
             for way in WAYS:
                 if way.needs_chat and model.chat_template is None:
                     continue
                 with lh.Context(model) as context:  # a new context has no held prefixes
-                    right, n_labels = measure(context, way)
-                lines.append(f"| {Path(path).stem} | {way.name} | {right} | {n_labels} |")
-                print(lines[-1], flush=True)
-    return lines
+                    rows.append([Path(path).stem, way.name, *measure(context, way)])
+                print(*rows[-1], flush=True)
+    return rows
 
 
 def main() -> None:
     """Measure and write."""
-    lines = table(sys.argv[1:])
-    marked.write(PAGE, {"labelling: labelling": "\n".join(lines)})
+    head = ["model", "way", f"right, of {len(TEXTS)}", "one of the labels"]
+    table = marked.table(head, measured(sys.argv[1:]), 2)
+    marked.write(PAGE, {"labelling: labelling": table})
 
 
 if __name__ == "__main__":

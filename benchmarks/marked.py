@@ -10,10 +10,16 @@ import re
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping, Sequence
     from pathlib import Path
 
 _END = r"<!-- (?:end of |/)[^>]* -->"
+
+
+def table(head: Sequence[str], rows: Iterable[Sequence[object]], n_texts: int = 1) -> str:
+    """Return a Markdown table; the columns after the first `n_texts` are numbers."""
+    rule = ["---"] * n_texts + ["---:"] * (len(head) - n_texts)
+    return "".join(f"| {' | '.join(map(str, row))} |\n" for row in (head, rule, *rows))
 
 
 def replaced(page: str, mark: str, part: str) -> str:

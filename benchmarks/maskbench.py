@@ -91,7 +91,7 @@ def summary(rows: list[dict[str, Any]], sample: list[dict[str, Any]]) -> dict[st
 
 def table(summaries: dict[str, Any]) -> str:
     """Return the table of docs/structured.md, with a column per model."""
-    rows = {
+    cells = {
         "valid instances accepted": lambda f: (
             f"{f['valid'] - f['valid_refused']:,} of {f['valid']:,}"
         ),
@@ -107,13 +107,8 @@ def table(summaries: dict[str, Any]) -> str:
             f"{f['pass_with_check']} of {f['schemas']}"
         ),
     }
-    lines = [
-        "| | " + " | ".join(name.split("-")[0] for name in summaries) + " |",
-        "|---|" + "---:|" * len(summaries),
-    ]
-    for title, cell in rows.items():
-        lines.append(f"| {title} | " + " | ".join(map(cell, summaries.values())) + " |")
-    return "\n".join(lines)
+    rows = [[title, *map(cell, summaries.values())] for title, cell in cells.items()]
+    return marked.table(["", *(name.split("-")[0] for name in summaries)], rows)
 
 
 def main() -> None:

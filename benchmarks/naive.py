@@ -31,13 +31,12 @@ def main() -> None:
     warnings.simplefilter("ignore")
     n = int((sys.argv[1:] or [500])[0])
     covered = "95% intervals that contain the truth"
-    lines = [
-        f"| {n} runs | mean slope, truth {example.SLOPE:.2f} | {covered} | mean width |",
-        "| --- | ---: | ---: | ---: |",
+    head = [f"{n} runs", f"mean slope, truth {example.SLOPE:.2f}", covered, "mean width"]
+    rows = [
+        [TITLES[name], f"{slope:.3f}", f"{share:.1%}", f"{width:.3f}"]
+        for name, (slope, share, width) in example.compare(n).items()
     ]
-    for name, (slope, share, width) in example.compare(n).items():
-        lines.append(f"| {TITLES[name]} | {slope:.3f} | {share:.1%} | {width:.3f} |")
-    marked.write(PAGE, {"naive": "\n".join(lines)})
+    marked.write(PAGE, {"naive": marked.table(head, rows)})
 
 
 if __name__ == "__main__":

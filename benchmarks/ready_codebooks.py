@@ -39,7 +39,8 @@ def rows_of(path: Path, name: str, model: str) -> list[dict[str, Any]]:
     book = lh.ready_codebook(name)
     shots = labelled.shots_of(texts, book.names)
     others = [row for row in texts if row not in shots]
-    with_shots = lh.Codebook.from_dict({**book.to_dict(), "examples": shots_of(shots)})
+    examples = [{key: row[key] for key in ("text", "label")} for row in shots]
+    with_shots = lh.Codebook.from_dict({**book.to_dict(), "examples": examples})
     frame = {key: [row[key] for row in others] for key in ("text", "label")}
     context = lh.Context(lh.Model(model), n_seq_max=16)
     rows = []
@@ -70,18 +71,12 @@ def rows_of(path: Path, name: str, model: str) -> list[dict[str, Any]]:
     return rows
 
 
-def shots_of(shots: list[dict[str, str]]) -> list[dict[str, str]]:
-    """Return rows as examples of a codebook."""
-    return [{"text": row["text"], "label": row["label"]} for row in shots]
-
-
-def line_of(row: dict[str, Any]) -> str:
+def cells_of(row: dict[str, Any]) -> list[str]:
     """Return a row of the page's table."""
     value, low, high = row["accuracy"]
-    return (
-        f"| `{row['codebook']}` | {row['model']} | {row['way']} | {row['n']:,} | "
-        f"{value:.1%} [{low:.1%}, {high:.1%}] | {row['f1']:.2f} | {row['majority']:.1%} |"
-    )
+    accuracy = f"{value:.1%} [{low:.1%}, {high:.1%}]"
+    figures = [f"{row['n']:,}", accuracy, f"{row['f1']:.2f}", f"{row['majority']:.1%}"]
+    return [f"`{row['codebook']}`", row["model"], row["way"], *figures]
 
 
 def best_sentence(rows: list[dict[str, Any]]) -> str:
@@ -107,12 +102,10 @@ def main() -> None:
         new_rows = [row for m in args.models for row in rows_of(Path(path), name, m)]
         sentences[name] = best_sentence(new_rows)
         rows += new_rows
-    head = [
-        "| codebook | model | way | texts | accuracy | macro F1 | most frequent label |",
-        "| --- | --- | --- | ---: | ---: | ---: | ---: |",
-    ]
+    head = ["codebook", "model", "way", "texts", "accuracy", "macro F1"]
+    head.append("most frequent label")
     STORE.write_text(json.dumps(sentences, indent=1) + "\n", encoding="utf-8")
-    marked.write(PAGE, {"codebooks": "\n".join([*head, *map(line_of, rows)])})
+    marked.write(PAGE, {"codebooks": marked.table(head, map(cells_of, rows), 3)})
 
 
 if __name__ == "__main__":

@@ -16,6 +16,7 @@ import sys
 from pathlib import Path
 
 from bounds import at_least, at_most
+from marked import table
 from summary import Row, Summary, title, workloads
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -37,12 +38,6 @@ def read(path: Path) -> Summary:
     """Read the output of summary.py."""
     summary: Summary = json.loads(path.read_text(encoding="utf-8"))
     return summary
-
-
-def table(head: list[str], rows: list[list[str]]) -> str:
-    """Return a Markdown table; the columns after the first are numbers."""
-    lines = [head, ["---", *["---:"] * (len(head) - 1)], *rows]
-    return "".join(f"| {' | '.join(line)} |\n" for line in lines)
 
 
 def number(row: Row | None, key: str, form: str = "{:.2f}") -> str:

@@ -79,10 +79,8 @@ def main() -> None:
         return
     import tiny_models  # module of the tests
 
-    lines = [
-        f"| {options.rows:,} rows | most memory | before the call | first progress |",
-        "| --- | ---: | ---: | ---: |",
-    ]
+    head = [f"{options.rows:,} rows", "most memory", "before the call", "first progress"]
+    rows = []
     with tempfile.TemporaryDirectory() as folder:
         model = str(tiny_models.write(Path(folder, "tiny.gguf"), "llama"))
         env = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
@@ -95,8 +93,8 @@ def main() -> None:
             figures = watched(command, env if way == "Python" else dict(os.environ))
             print(way, figures, flush=True)
             sizes = [f"{figures[name] / MB:.0f} MB" for name in ("most", "before")]
-            lines.append(f"| {way} | {' | '.join(sizes)} | {figures['first_s']:.1f} s |")
-    marked.write(PAGE, {"rows": "\n".join(lines)})
+            rows.append([way, *sizes, f"{figures['first_s']:.1f} s"])
+    marked.write(PAGE, {"rows": marked.table(head, rows)})
 
 
 if __name__ == "__main__":
