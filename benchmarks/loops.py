@@ -21,17 +21,16 @@ import json
 import subprocess
 import warnings
 from contextlib import contextmanager
-from http.client import HTTPConnection
 from pathlib import Path
 from statistics import median
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 import llamaherd as lh
+import marked
 import peers
 from llama_cpp import Llama
 from llamaherd.engine.memory import hardware
-from marked import write
 from server import llamaherd_server
 
 if TYPE_CHECKING:
@@ -170,15 +169,15 @@ def milliseconds(step: Step, k: int) -> float:
     return 1000 * (perf_counter() - start)
 
 
-def row(name: str, ours: Step, theirs: Step, n_steps: int) -> str:
+def row(name: str, ours: Step, theirs: Step, n_steps: int) -> list[str]:
     """Return the row of a loop in the table."""
     times = [
         (milliseconds(ours, k), milliseconds(theirs, k)) for k in range(N_FIRST + n_steps)
     ]
     one, other = (median(column) for column in zip(*times[N_FIRST:], strict=True))
-    line = f"| {name} | {one:.0f} | {other:.0f} | {one / other:.2f} |"
-    print(line, flush=True)
-    return line
+    cells = [name, f"{one:.0f}", f"{other:.0f}", f"{one / other:.2f}"]
+    print(*cells, sep=" | ", flush=True)
+    return cells
 
 
 @contextmanager
@@ -229,23 +228,8 @@ def http_cases(herd_port: int, peer: int, texts: Texts) -> dict[str, tuple[Step,
     """Return for each loop a request to `llamaherd serve` and one to llama-server."""
 
     def client(port: int) -> Ask:
-        http = HTTPConnection("127.0.0.1", port, timeout=600)
-        last_s = perf_counter()
-
-        def post(path: str, body: dict[str, object]) -> dict[str, Any]:
-            nonlocal last_s
-            if perf_counter() - last_s > 2:
-                http.close()  # llama-server ends connections idle for five seconds
-            last_s = perf_counter()
-            headers = {"Content-Type": "application/json"}
-            http.request("POST", path, json.dumps(body), headers)
-            response = http.getresponse()
-            answer: dict[str, Any] = json.loads(response.read())
-            if response.status != 200:
-                raise peers.PeerError(str(answer)[:500])
-            return answer
-
-        return post
+        pool = peers.connect(port)
+        return lambda path, body: peers.post(pool, path, body).json()
 
     ours, theirs = client(herd_port), client(peer)
 
@@ -279,7 +263,7 @@ def http_cases(herd_port: int, peer: int, texts: Texts) -> dict[str, tuple[Step,
 
 def measured(
     loops: dict[str, tuple[Step, Step]], options: argparse.Namespace
-) -> list[str]:
+) -> list[list[str]]:
     """Return the rows of loops whose names contain the word of --only."""
     return [
         row(name, *steps, options.steps)
@@ -288,17 +272,7 @@ def measured(
     ]
 
 
-def http_rows(texts: Texts, options: argparse.Namespace, n_threads: int) -> list[str]:
-    """Return the rows of loops over HTTP."""
-    settings = ["-np", "1", "-c", str(N_CTX)]
-    with (
-        llamaherd_server(options.model, n_threads, 4) as (herd_port, _),
-        peers.llama_server(options.model, n_threads, settings) as (peer, _),
-    ):
-        return measured(http_cases(herd_port, peer, texts), options)
-
-
-def rows(options: argparse.Namespace, settings: dict[str, Any]) -> list[str]:
+def rows(options: argparse.Namespace, settings: dict[str, Any]) -> list[list[str]]:
     """Return the rows of the loops that generate text."""
     path = options.model
     llama = Llama(path, n_ctx=N_CTX, verbose=False, flash_attn=True, **settings)
@@ -313,12 +287,17 @@ def rows(options: argparse.Namespace, settings: dict[str, Any]) -> list[str]:
             with r_session(path, settings["n_threads"]) as call:
                 lines += measured(r_cases(call, llama, texts), options)
         if options.http:
-            lines += http_rows(texts, options, settings["n_threads"])
+            sizes = ["-np", "1", "-c", str(N_CTX)]
+            with (
+                llamaherd_server(path, settings["n_threads"], 4) as (herd, _),
+                peers.llama_server(path, settings["n_threads"], sizes) as (peer, _),
+            ):
+                lines += measured(http_cases(herd, peer, texts), options)
     llama.close()
     return lines
 
 
-def embedding_row(path: str, n_steps: int, options: dict[str, Any]) -> str:
+def embedding_row(path: str, n_steps: int, options: dict[str, Any]) -> list[str]:
     """Return the row of a loop that computes embeddings."""
     llama = Llama(
         path, embedding=True, n_ctx=512, verbose=False, flash_attn=True, **options
@@ -348,18 +327,15 @@ def main() -> None:
     args = parser.parse_args()
     warnings.simplefilter("ignore")
     options: dict[str, Any] = {"n_threads": hardware.n_cores()}
-    lines = [
-        "| loop | llamaherd, ms | llama-cpp-python (HTTP: llama-server), ms | ratio |",
-        "|---|--:|--:|--:|",
-    ]
-    print("\n".join(lines))
-    lines += rows(args, options)
+    columns = ["loop", "llamaherd, ms", "llama-cpp-python (HTTP: llama-server), ms"]
+    lines = rows(args, options)
     if args.encoder:
         lines.append(embedding_row(args.encoder, 20 * args.steps, options))
     if args.write:
         name = Path(args.model).stem
         head = f"{name}, {args.steps} steps, {options['n_threads']} threads"
-        write(PAGE, {f"loops {name}": "\n".join([f"{head}:", "", *lines])})
+        table = marked.table([*columns, "ratio"], lines)
+        marked.write(PAGE, {f"loops {name}": f"{head}:\n\n{table}"})
 
 
 if __name__ == "__main__":

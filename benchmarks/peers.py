@@ -13,17 +13,21 @@ import subprocess
 import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
-from http.client import HTTPConnection
+from contextlib import contextmanager, suppress
+from functools import partial
 from importlib.metadata import distribution
+from itertools import count
 from pathlib import Path
-from threading import local
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+from urllib3 import HTTPConnectionPool
+from urllib3.exceptions import HTTPError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from shape import Shape
+    from urllib3 import BaseHTTPResponse
     from workloads import Workload
 
 FOLDER = Path(
@@ -31,7 +35,6 @@ FOLDER = Path(
 )
 _BLOCK = 256  # libllama rounds the cells of a sequence up to multiples of this
 _START_S = 60.0  # maximum time for a server to load its model
-_ANSWER_S = 600.0
 
 
 class PeerError(RuntimeError):
@@ -144,34 +147,40 @@ def run_server(
     cells = round_up(longest + 8) * n_slots
     settings = ["-np", str(n_slots), "-c", str(cells), *(["--swa-full"] if swa else [])]
     settings += ["-ngl", str(n_gpu_layers)]
-    with llama_server(model, n_threads, settings) as (port, process):
-        connections = local()
-
-        def answer(request: tuple[int, str, int]) -> str:
-            if not hasattr(connections, "http"):
-                connections.http = HTTPConnection("127.0.0.1", port, timeout=_ANSWER_S)
-            return _complete(connections.http, *request, load.temperature)
-
-        requests = _requests(load)
-        with ThreadPoolExecutor(n_slots + 2) as pool:
-            answer((0, "Hello", 2))
-            if warm_up is not None:
-                list(pool.map(answer, _requests(warm_up)))
-            start = time.perf_counter()
-            texts = list(pool.map(answer, requests))
-            seconds = time.perf_counter() - start
-        peak = _peak_bytes(process.pid)
-    return {"seconds": [seconds], "texts": texts, "peak_bytes": peak}
+    with (
+        llama_server(model, n_threads, settings) as (port, process),
+        ThreadPoolExecutor(n_slots + 2) as threads,
+    ):
+        complete = partial(_complete, connect(port, n_slots + 2), load.temperature)
+        complete(0, "Hello", 2)
+        if warm_up is not None:
+            list(threads.map(complete, count(), warm_up.prompts, warm_up.max_tokens))
+        start = time.perf_counter()
+        texts = list(threads.map(complete, count(), load.prompts, load.max_tokens))
+        seconds = time.perf_counter() - start
+        status = Path(f"/proc/{process.pid}/status")
+        lines = status.read_text().splitlines() if status.exists() else []
+    peaks = [int(line.split()[1]) * 1024 for line in lines if line.startswith("VmHWM")]
+    return {"seconds": [seconds], "texts": texts, "peak_bytes": max(peaks, default=None)}
 
 
-def _requests(load: Workload) -> list[tuple[int, str, int]]:
-    """Return the seed, the prompt and the number of tokens of each request."""
-    pairs = zip(load.prompts, load.max_tokens, strict=True)
-    return [(i, prompt, n) for i, (prompt, n) in enumerate(pairs)]
+def connect(port: int, n: int = 1) -> HTTPConnectionPool:
+    """Return a pool of n persistent connections to a server of this machine."""
+    return HTTPConnectionPool("127.0.0.1", port, maxsize=n, timeout=600, retries=False)
+
+
+def post(
+    pool: HTTPConnectionPool, path: str, body: object, *, streams: bool = False
+) -> BaseHTTPResponse:
+    """Return the answer to a JSON body; raise an error if its status is not 200."""
+    answer = pool.request("POST", path, json=body, preload_content=not streams)
+    if answer.status != 200:
+        raise PeerError(f"{path}: status {answer.status}, {answer.data[:500]!r}")
+    return answer
 
 
 def _complete(
-    http: HTTPConnection, seed: int, prompt: str, n: int, temperature: float
+    pool: HTTPConnectionPool, temperature: float, seed: int, prompt: str, n: int
 ) -> str:
     body = {
         "prompt": prompt,
@@ -183,13 +192,11 @@ def _complete(
         "min_p": 0.05,
         "seed": seed,
     }
-    headers = {"Content-Type": "application/json"}
-    http.request("POST", "/completion", json.dumps(body), headers)
-    response = http.getresponse()
-    answer = json.loads(response.read())
-    if response.status != 200 or answer["tokens_predicted"] != n:
-        raise PeerError(f"llama-server: status {response.status}, {str(answer)[:500]}")
-    return answer["content"]
+    answer = post(pool, "/completion", body).json()
+    if answer["tokens_predicted"] != n:
+        raise PeerError(f"llama-server: {str(answer)[:500]}")
+    text: str = answer["content"]
+    return text
 
 
 @contextmanager
@@ -197,7 +204,9 @@ def llama_server(
     model: str, n_threads: int, settings: list[str]
 ) -> Iterator[tuple[int, subprocess.Popen[bytes]]]:
     """Run a llama-server until the block ends; yield its port and process."""
-    port = free_port()
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]  # no other program uses it
     command = [
         *(str(program("llama-server")), "-m", model, "-fa", "on"),
         *("-t", str(n_threads), "-tb", str(n_threads), *settings),
@@ -205,13 +214,13 @@ def llama_server(
     ]
     process = subprocess.Popen(command, env=environment(), stdout=sys.stderr)
     try:
-        wait_until_ready("llama-server", port, process)
+        wait_until_ready(port, process)
         yield port, process
     finally:
         stop(process)
 
 
-def stop(process: subprocess.Popen[bytes]) -> None:
+def stop(process: subprocess.Popen[Any]) -> None:
     """End a server; kill it if it has not ended after 10 s."""
     process.terminate()
     try:
@@ -221,37 +230,13 @@ def stop(process: subprocess.Popen[bytes]) -> None:
         process.wait()
 
 
-def free_port() -> int:
-    """Return a port of this machine that no program uses."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
-
-
-def wait_until_ready(
-    name: str, port: int, process: subprocess.Popen[bytes], limit_s: float = _START_S
-) -> None:
-    """Wait until a server's /health has status 200."""
-    limit = time.monotonic() + limit_s
+def wait_until_ready(port: int, process: subprocess.Popen[bytes]) -> None:
+    """Wait until llama-server's /health has status 200."""
+    limit = time.monotonic() + _START_S
+    pool = connect(port)
     while time.monotonic() < limit and process.poll() is None:
-        http = HTTPConnection("127.0.0.1", port, timeout=5)
-        try:
-            http.request("GET", "/health")
-            if http.getresponse().status == 200:
+        with suppress(HTTPError):
+            if pool.request("GET", "/health", timeout=5).status == 200:
                 return
-        except OSError:
-            pass
-        finally:
-            http.close()
         time.sleep(0.05)
-    raise PeerError(f"{name} did not start (exit status {process.poll()})")
-
-
-def _peak_bytes(pid: int) -> int | None:
-    """Return a running process's peak resident memory; None without /proc."""
-    status = Path(f"/proc/{pid}/status")
-    if not status.exists():
-        return None
-    lines = dict(line.split(":", 1) for line in status.read_text().splitlines())
-    return int(lines["VmHWM"].split()[0]) * 1024
+    raise PeerError(f"llama-server did not start (exit status {process.poll()})")

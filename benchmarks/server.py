@@ -19,8 +19,6 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from http.client import HTTPConnection
-from threading import local
 from typing import TYPE_CHECKING, Any
 
 import llamaherd as lh
@@ -44,7 +42,6 @@ _SCHEMA = {
     "required": ["topic", "tone", "certain"],
     "additionalProperties": False,
 }
-_TIMEOUT_S = 600.0
 
 
 @dataclass
@@ -150,8 +147,7 @@ def llamaherd_server(
             raise peers.PeerError("llamaherd serve did not start")
         yield int(line.split(" at http://")[1].split()[0].rpartition(":")[2]), process
     finally:
-        process.terminate()
-        process.wait()
+        peers.stop(process)
 
 
 def own_body(
@@ -186,21 +182,16 @@ def run_server(  # noqa: PLR0917 - engines call it
     Each stream has a new connection, because llama-server closes a connection after a
     stream.
     """
-    connections = local()
+    persistent = peers.connect(port, n_clients)
     first_s: list[float] = []
 
     def post(prompt: str) -> str:
-        if streams or not hasattr(connections, "http"):
-            connections.http = HTTPConnection("127.0.0.1", port, timeout=_TIMEOUT_S)
         path, body = make_body(prompt, n, form, streams=streams)
         start_s = time.perf_counter()
-        headers = {"Content-Type": "application/json"}
-        connections.http.request("POST", path, json.dumps(body), headers)
-        answer = connections.http.getresponse()
-        if answer.status != 200:
-            raise peers.PeerError(f"status {answer.status}: {answer.read()[:500]!r}")
+        connections = peers.connect(port) if streams else persistent
+        answer = peers.post(connections, path, body, streams=streams)
         if not streams:
-            return _text_of(json.loads(answer.read()))
+            return _text_of(answer.json())
         texts = []
         for line in answer:
             if line.startswith(b"data: {"):

@@ -35,6 +35,9 @@ WORKLOADS = {
     "schema": "a JSON Schema",
 }
 _CLIENTS = (1, 8, 32, 128)
+HEAD = ("32 clients", "against llama-server", "its slots", "as handles", "as one call")
+_TIMES = "median, 95% (s)"
+STREAMS_HEAD = ("clients", f"llamaherd: {_TIMES}", f"llama-server: {_TIMES}")
 _OWN = "http"
 _LIBRARY = ("handles", "call")  # a handle for each prompt; all prompts in one call
 
@@ -45,15 +48,12 @@ def ratio(ours: list[Pass], other: list[Pass]) -> float:
     return median(other.seconds / ours.seconds for ours, other in pairs)
 
 
-def throughput(options: argparse.Namespace) -> list[str]:
+def throughput(options: argparse.Namespace) -> list[list[object]]:
     """Return a row for each workload with 32 clients.
 
     The last columns compare with the library: handles, and all prompts in one call.
     """
-    rows = [
-        "| 32 clients | against llama-server | its slots | as handles | as one call |",
-        "|---|---|---|---|---|",
-    ]
+    rows = []
     for name, title in WORKLOADS.items():
         small = {"prompts": 32, "tokens": 4 if name == "annotate" else 16}
         passes = _measured(options, name, 32, small, streams=False)
@@ -62,28 +62,24 @@ def throughput(options: argparse.Namespace) -> list[str]:
             for way in passes
             if way.startswith("llama-server")
         }
-        best = min(peers, key=peers.__getitem__)
+        best = min(peers, key=peers.__getitem__, default=0)
+        against = [f"{peers[best]:.2f} times", best] if peers else ["-", "-"]
         row = [f"{ratio(passes[_OWN], passes[way]):.3f} times" for way in _LIBRARY]
-        rows.append(f"| {title} | {peers[best]:.2f} times | {best} | {' | '.join(row)} |")
+        rows.append([title, *against, *row])
     return rows
 
 
-def first_tokens(options: argparse.Namespace) -> list[str]:
+def first_tokens(options: argparse.Namespace) -> list[list[object]]:
     """Return a row for each number of clients, with the time to the first text."""
-    rows = [
-        "| clients | llamaherd: median, 95% (s) | llama-server: median, 95% (s) |",
-        "|---|---|---|",
-    ]
+    rows = []
     for n_clients in _CLIENTS:
         small = {"prompts": max(4, n_clients), "tokens": 2}
         passes = _measured(options, "distinct", n_clients, small, streams=True)
         peers = [engine for engine in passes if engine.startswith("llama-server")]
-        best = min((_times(passes[engine]) for engine in peers), default=(0.0, 0.0))
+        best = min((_times(passes[engine]) for engine in peers), default=None)
+        theirs = f"{best[0]:.2f}, {best[1]:.2f}" if best else "-"
         ours = _times(passes[_OWN])
-        rows.append(
-            f"| {n_clients} | {ours[0]:.2f}, {ours[1]:.2f} "
-            f"| {best[0]:.2f}, {best[1]:.2f} |"
-        )
+        rows.append([n_clients, f"{ours[0]:.2f}, {ours[1]:.2f}", theirs])
     return rows
 
 
@@ -120,9 +116,9 @@ def main() -> None:
     parser.add_argument("--small", action="store_true")
     options = parser.parse_args()
     loads = [os.getloadavg()[0]]
-    tables = [throughput(options)]
+    tables = [marked.table(HEAD, throughput(options))]
     if options.stream_passes:
-        tables.append(first_tokens(options))
+        tables.append(marked.table(STREAMS_HEAD, first_tokens(options)))
     loads.append(os.getloadavg()[0])
     about = describe(options.threads)
     name = re.sub(r"\.gguf$", "", Path(options.model).name)
@@ -134,7 +130,7 @@ def main() -> None:
         f"machine about {min(loads):.0f} to {max(loads):.0f}."
     )
     print(about)
-    text = "\n\n".join([head, *("\n".join(table) for table in tables)])
+    text = "\n".join([f"{head}\n", *tables])
     print(text)
     page = DOCS / ("gpu.md" if options.gpu_layers else "server-measured.md")
     marked.write(page, {MARK: text})
