@@ -5,21 +5,14 @@
 # that only the programs themselves come from here. 4 to 10 minutes on two cores, once.
 # shellcheck source=scripts/common.sh
 source "$(dirname "$0")/../scripts/common.sh"
+# shellcheck source=scripts/llama_source.sh
+source scripts/llama_source.sh
 
 FOLDER=build/peers
 PROGRAMS=(llama-server llama-batched-bench)
 VERSION=$("$VENV_PYTHON" -c \
   'import importlib.metadata as m; print(m.version("llama-cpp-python"))')
 STAMP=$FOLDER/.llama-cpp-python-$VERSION
-
-fetch() {
-  rm -rf "$FOLDER/source"
-  mkdir -p "$FOLDER/source"
-  # pip asks the build backend for metadata; the environment's own one answers.
-  "$VENV_PYTHON" -m pip --disable-pip-version-check download --no-deps --no-binary :all: \
-    --no-build-isolation --dest "$FOLDER" "llama-cpp-python==$VERSION"
-  tar -xzf "$FOLDER/llama_cpp_python-$VERSION.tar.gz" -C "$FOLDER/source" --strip-components=1
-}
 
 build() {
   .venv/bin/cmake -G Ninja -S "$FOLDER/source/vendor/llama.cpp" -B "$FOLDER" \
@@ -31,7 +24,7 @@ build() {
 
 [[ -e $STAMP ]] && exit
 say "fetching llama.cpp's source (llama-cpp-python $VERSION)"
-logged peers-fetch fetch
+logged peers-fetch fetch_llama_source "$VERSION" "$FOLDER/source" '*'
 say "building ${PROGRAMS[*]} (4 to 10 minutes on 2 cores, once)"
 logged peers-build build
 touch "$STAMP"

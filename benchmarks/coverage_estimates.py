@@ -25,7 +25,7 @@ from coverage_designs import (
     truth_of,
 )
 from llamaherd.coding.statistics.sampling import label_check
-from studies import Hit, Study, hit
+from studies import Hit, Study, hit, joined
 
 ALL = ("naive", *METHODS)
 BY_GROUP = Design(share=(0.25, 0.55), recall=(0.9, 0.55), alarms=(0.15, 0.05), slope=0.0)
@@ -128,11 +128,7 @@ def draw_many(way: Any, rng: Rng) -> dict[str, Hit]:
     gold = gold.with_codes([f"l{code[row]}" for row in gold.rows])
     estimates = lh.estimate(frame, gold, by="group", methods=("dsl",), simultaneous=way)
     hits = [hit(row, true_share(row)) for row in estimates.rows]
-    return {
-        "all hold": Hit(
-            float(all(one.share for one in hits)), np.mean([one.width for one in hits])
-        )
-    }
+    return {"all hold": joined(hits, "bonferroni")}
 
 
 def true_share(row: Any) -> float:

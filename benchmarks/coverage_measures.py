@@ -20,7 +20,7 @@ from llamaherd.coding.statistics.intervals import student_quantile
 from llamaherd.coding.statistics.many_coders import gwet_ac1, krippendorff_alpha
 from llamaherd.coding.statistics.number_agreement import number_agreement
 from llamaherd.coding.statistics.ratings import ModelAndPerson
-from studies import Hit, Study, hit, labelled, part_codes
+from studies import Hit, Study, hit, joined, labelled, part_codes
 
 if TYPE_CHECKING:
     from llamaherd.engine.core.arrays import Floats
@@ -175,9 +175,7 @@ def draw_compared(case: tuple[str, int], rng: Rng) -> dict[str, Hit]:
         hits = [
             hit(row, truth) for row, truth in zip(rows, true_differences(), strict=True)
         ]
-        shares = [one.share for one in hits]
-        share = np.mean(shares) if adjust == "none" else float(all(shares))
-        measured[title] = Hit(float(share), float(np.mean([one.width for one in hits])))
+        measured[title] = joined(hits, adjust)
     return measured
 
 

@@ -28,7 +28,6 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-import llama_cpp
 import llamaherd as lh
 import marked
 import numpy as np
@@ -79,33 +78,16 @@ def seconds(context: lh.Context, batch: list[Any], **settings: object) -> float:
     return min(times)
 
 
-def loop_seconds(path: str) -> float:
-    """Return the time of one prompt in a loop of llama-cpp-python."""
-    llama = llama_cpp.Llama(
-        path, n_gpu_layers=-1, n_ctx=1024, flash_attn=True, verbose=False
-    )
-    batch = prompts(24, 30, 60)
-    llama(batch[0], max_tokens=4)
-    start = time.perf_counter()
-    for prompt in batch:
-        llama(prompt, max_tokens=64, temperature=0, logit_bias={0: -1e9, 2: -1e9})
-    llama.close()
-    return (time.perf_counter() - start) / len(batch)
-
-
 def throughput(model: lh.Model) -> dict[str, float]:
     """Return tokens per second by the number of prompts at once."""
     rates = {}
-    for n in AT_ONCE:
+    settings: dict[str, dict[str, Any]] = {str(n): {"n_seq_max": n} for n in AT_ONCE}
+    settings["deterministic"] = {"n_seq_max": 40, "deterministic": True}
+    settings["cache in host memory"] = {"n_seq_max": 40, "offload_kqv": False}
+    for name, options in settings.items():
+        n = options["n_seq_max"]
         batch = prompts(n if n < 64 else 240, 30, 60)
-        with lh.Context(model, n_seq_max=n) as context:
-            rates[str(n)] = len(batch) * 64 / seconds(context, batch, max_tokens=64)
-    for name, settings in (
-        ("deterministic", {"deterministic": True}),
-        ("cache in host memory", {"offload_kqv": False}),
-    ):
-        batch = prompts(40, 30, 60)
-        with lh.Context(model, n_seq_max=40, **settings) as context:
+        with lh.Context(model, **options) as context:
             rates[name] = len(batch) * 64 / seconds(context, batch, max_tokens=64)
     return rates
 
@@ -120,20 +102,27 @@ def step_times(model: lh.Model) -> dict[str, float]:
     return times_ms
 
 
+def compared_prompts() -> list[str]:
+    """Return prompts of which a third begin with the same rules."""
+    return [*prompts(24, 20, 60), *prompts(12, 60, 80, seed=3, head=_RULES)]
+
+
+def answers(model: lh.Model, batch: list[str], **settings: object) -> list[lh.Result]:
+    """Return the answers of a new context."""
+    more = {"max_tokens": 12, "ignore_eos": True, "logprobs": 0}
+    with lh.Context(model, **settings) as context:
+        return list(lh.generate_parallel(context, batch, **more))
+
+
 def equal_shares(model: lh.Model, **settings: object) -> list[float]:
     """Compare prompts run alone with the same prompts run together; return two shares.
 
     The two values are the share of equal texts, and the share of answers with equal bits.
     """
-    batch = [*prompts(24, 20, 60), *prompts(12, 60, 80, seed=3, head=_RULES)]
-    more = {"max_tokens": 12, "ignore_eos": True, "logprobs": 0}
-    alone = []
-    for prompt in batch:  # each in a new context, so that it starts from nothing
-        with lh.Context(model, n_seq_max=1, **settings) as context:
-            alone.append(lh.generate(context, prompt, **more))
-    with lh.Context(model, n_seq_max=40, **settings) as context:
-        together = list(lh.generate_parallel(context, batch, **more))
-    return _equal_shares(alone, together)
+    batch = compared_prompts()
+    # Alone: each in a new context, so that it starts from nothing.
+    alone = [answers(model, [prompt], n_seq_max=1, **settings)[0] for prompt in batch]
+    return _equal_shares(alone, answers(model, batch, n_seq_max=40, **settings))
 
 
 def again(model: lh.Model, n_seq_max: int) -> list[float]:
@@ -141,13 +130,10 @@ def again(model: lh.Model, n_seq_max: int) -> list[float]:
 
     With `n_seq_max=1`, the second call has the prompts in the opposite order.
     """
-    batch = [*prompts(24, 20, 60), *prompts(12, 60, 80, seed=3, head=_RULES)]
-    more = {"max_tokens": 12, "ignore_eos": True, "logprobs": 0}
+    batch = compared_prompts()
     step = -1 if n_seq_max == 1 else 1
-    with lh.Context(model, n_seq_max=n_seq_max) as context:
-        first = list(lh.generate_parallel(context, batch, **more))
-    with lh.Context(model, n_seq_max=n_seq_max) as context:
-        second = list(lh.generate_parallel(context, batch[::step], **more))[::step]
+    first = answers(model, batch, n_seq_max=n_seq_max)
+    second = answers(model, batch[::step], n_seq_max=n_seq_max)[::step]
     return _equal_shares(first, second)
 
 
@@ -161,7 +147,8 @@ def _equal_shares(first: list[lh.Result], second: list[lh.Result]) -> list[float
 def run(path: str, output: Path) -> None:
     """Measure everything with a model, and write the result."""
     results: dict[str, Any] = {"device": shim.gpus()[0].description}
-    results["loop"] = loop_seconds(path)
+    loop = Workload(prompts(24, 30, 60), [64] * 24)
+    results["loop"] = run_loop(loop, path, N_THREADS, **ON_GPU)["seconds"][0] / 24
     with lh.Model(path, n_gpu_layers=-1) as model:
         results["throughput"] = throughput(model)
         results["same"] = {"Q4_0": equal_shares(model)}
@@ -186,19 +173,6 @@ def own_seconds(model: lh.Model, load: Workload, warm_up: Workload) -> float:
         return own.run_call(context, load)
 
 
-def server_seconds(
-    path: str, load: Workload, warm_up: Workload, longest: int
-) -> dict[str, float]:
-    """Return the durations of a workload in llama-server, by the number of slots."""
-    durations = {}
-    for n_slots in SLOTS:
-        result = peers.run_server(
-            load, path, N_THREADS, longest, n_slots, n_gpu_layers=999, warm_up=warm_up
-        )
-        durations[str(n_slots)] = result["seconds"][0]
-    return durations
-
-
 def peers_of(path: str, names: tuple[str, ...], *, loop: bool) -> dict[str, Any]:
     """Return seconds by workload and program; the runs of llamaherd are medians."""
     loads, warm_ups = make_workloads(), make_workloads(quick=True)
@@ -211,18 +185,21 @@ def peers_of(path: str, names: tuple[str, ...], *, loop: bool) -> dict[str, Any]
                 for prompt, n in zip(load.prompts, load.max_tokens, strict=True)
             )
             runs = [own_seconds(model, load, warm_up) for _ in range(N_RUNS)]
-        servers = server_seconds(path, load, warm_up, longest)
+        servers = {}  # seconds of llama-server, by the number of slots
+        for n in SLOTS:
+            result = peers.run_server(
+                load, path, N_THREADS, longest, n, n_gpu_layers=999, warm_up=warm_up
+            )
+            servers[n] = result["seconds"][0]
         by_workload[name] = {
             "n_tokens": sum(load.max_tokens),
             "llamaherd": median(runs),
             "llama-server": min(servers.values()),
-            "slots": int(min(servers, key=servers.__getitem__)),
-            **(
-                {"loop": run_loop(load, path, N_THREADS, **ON_GPU)["seconds"][0]}
-                if loop
-                else {}
-            ),
+            "slots": min(servers, key=servers.__getitem__),
         }
+        if loop:
+            looped = run_loop(load, path, N_THREADS, **ON_GPU)
+            by_workload[name]["loop"] = looped["seconds"][0]
         print(name, json.dumps(by_workload[name]), runs, servers, flush=True)
     return by_workload
 

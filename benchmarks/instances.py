@@ -9,7 +9,7 @@ from typing import Any
 from jsonschema import validators
 from jsonschema.exceptions import ValidationError
 from referencing.exceptions import Unresolvable
-from referencing.jsonschema import EMPTY_REGISTRY
+from referencing.jsonschema import DRAFT202012, EMPTY_REGISTRY
 
 _MAX_DEPTH = 20
 _Json = Any
@@ -104,16 +104,11 @@ def _parts(schema: _Json, root: _Json, data: _Json, depth: int = 0) -> list[_Jso
 
 
 def _target(reference: _Json, root: _Json) -> _Json:
-    if not isinstance(reference, str) or not reference.startswith("#"):
+    registry = EMPTY_REGISTRY.with_resource("", DRAFT202012.create_resource(root))
+    try:
+        return registry.resolver().lookup(str(reference)).contents
+    except Unresolvable:
         return None
-    place = root
-    for part in filter(None, reference[1:].split("/")):
-        key = part.replace("~1", "/").replace("~0", "~")
-        if isinstance(place, list) and key.isdigit() and int(key) < len(place):
-            place = place[int(key)]
-        else:
-            place = place.get(key) if isinstance(place, dict) else None
-    return place
 
 
 def _fits(schema: _Json, root: _Json, data: _Json) -> bool:

@@ -98,11 +98,6 @@ def _compare_ages(load: Workload, used: lh.Context, new: lh.Context) -> list[flo
     return [of_used / of_new for (of_new, _), (of_used, _) in pairs]
 
 
-def run_deterministic(load: Workload, model: str, n_threads: int) -> dict[str, object]:
-    """Run in the deterministic mode, see `run_llamaherd`."""
-    return run_llamaherd(load, model, n_threads, deterministic=True)
-
-
 def run_alone(
     load: Workload, model: str, n_threads: int, **settings: object
 ) -> dict[str, object]:
@@ -117,13 +112,6 @@ def run_alone(
         start = time.perf_counter()
         texts = list(map(answer, load.prompts, params))
         return {"seconds": [time.perf_counter() - start], "texts": texts}
-
-
-def run_alone_deterministic(
-    load: Workload, model: str, n_threads: int
-) -> dict[str, object]:
-    """Run alone in the deterministic mode, see `run_alone`."""
-    return run_alone(load, model, n_threads, deterministic=True)
 
 
 def run_streams(load: Workload, model: str, n_threads: int) -> dict[str, object]:

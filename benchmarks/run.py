@@ -1,7 +1,7 @@
 """Compares llamaherd with other programs on the same kernels, and with the ideal time.
 
 python benchmarks/run.py MODEL ... [--runs N] [--peer-runs N] [--only NAME ...]
-    [--engines NAME ...] [--threads N] [--session NAME] [--minutes N] [--quick]
+    [--engines NAME ...] [--threads N] [--session NAME] [--quick]
 
 The engines alternate in rounds, each in a new process. This project runs first in one
 round and last in the next round, so that drifts of the machine's speed affect all
@@ -26,7 +26,6 @@ import json
 import os
 import subprocess
 import sys
-import time
 from datetime import UTC, datetime
 from itertools import product
 from pathlib import Path
@@ -50,42 +49,28 @@ _BUSY_CPUS = 0.1  # number of processors used by others above which a line repor
 _UBATCHES = (512, 1024)  # settings of llama-batched-bench to try
 
 
-class TimeIsOverError(Exception):
-    """Raised after the time limit `--minutes`, so that no further measurement starts."""
-
-
 class Bench:
     """Runs those requested measurements that the session does not have yet."""
 
     def __init__(self, options: argparse.Namespace, session: Session) -> None:
         self.options = options
         self.session = session
-        self.end = time.monotonic() + 60 * options.minutes
         self.failed = False
 
     def run(self) -> None:
-        """Run all rounds, or until the time limit."""
+        """Run all rounds."""
         turns = product(
             range(max(self.options.runs, self.options.peer_runs)),
             self.options.models,
             self.options.only,
         )
         for i_run, model, workload in turns:
-            if not self._try_turn(model, workload, i_run):
-                return
-
-    def _try_turn(self, model: str, workload: str, i_run: int) -> bool:
-        """Run a round of a workload; return False if the time is over."""
-        try:
-            self._turn(model, workload, i_run)
-        except TimeIsOverError as error:
-            print(error)
-            return False
-        except (subprocess.CalledProcessError, peers.PeerError) as error:
-            # Other workloads are still measured; the next session tries this one again.
-            print(f"{model_name(model)} {workload}: FAILED: {error}", flush=True)
-            self.failed = True
-        return True
+            try:
+                self._turn(model, workload, i_run)
+            except (subprocess.CalledProcessError, peers.PeerError) as error:
+                # Others are still measured; the next session tries this one again.
+                print(f"{model_name(model)} {workload}: FAILED: {error}", flush=True)
+                self.failed = True
 
     def _turn(self, model: str, workload: str, i_run: int) -> None:
         """Run one round of a workload."""
@@ -142,20 +127,12 @@ class Bench:
     def _count(self, model: str, workload: str) -> dict:
         return self._measure("count", model, workload, 0)
 
-    def _check_time(self) -> None:
-        if time.monotonic() > self.end:
-            name = self.options.session
-            raise TimeIsOverError(
-                f"The time limit is reached; continue with --session {name}."
-            )
-
     def _measure(self, engine: str, model: str, workload: str, i_run: int) -> dict:
         """Return a measurement; take it from the session if the session has it."""
         name = Path(model).name
         known = self.session.get(name, workload, engine, i_run)
         if known:
             return known
-        self._check_time()
         record: dict[str, object] = {
             "model": name,
             "workload": workload,
@@ -232,7 +209,6 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("--slots", nargs="+", type=int, default=[8, 16, 32])
     parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)))
     parser.add_argument("--session", default=now)
-    parser.add_argument("--minutes", type=float, default=1e9, help="start none later")
     parser.add_argument("--quick", action="store_true", help="tiny, without peers")
     options = parser.parse_args()
     options.runs = options.runs or (1 if options.quick else 5)

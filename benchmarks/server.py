@@ -19,6 +19,7 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import llamaherd as lh
@@ -150,30 +151,21 @@ def llamaherd_server(
         peers.stop(process)
 
 
-def own_body(
-    prompt: str, n: int, form: dict[str, Any], *, streams: bool
-) -> tuple[str, dict[str, object]]:
-    """Return the path and body of a request to `llamaherd serve`."""
-    return "/generate", {"prompt": prompt, "max_tokens": n, "stream": streams, **form}
-
-
-def peer_body(
-    prompt: str, n: int, form: dict[str, Any], *, streams: bool
-) -> tuple[str, dict[str, object]]:
-    """Return the path and body of a request to llama-server."""
+def body_of(path: str, n: int, form: dict[str, Any]) -> dict[str, object]:
+    """Return a request's body without prompt: /generate or llama-server's /completion."""
+    if path == "/generate":
+        return {"max_tokens": n, **form}
     names = {"schema": "json_schema"}
-    body = {"prompt": prompt, "n_predict": n, "stream": streams}
-    body |= {names.get(name, name): value for name, value in form.items()}
-    return "/completion", {**body, "temperature": 0.0, "top_k": 40, "min_p": 0.05}
+    body = {names.get(name, name): value for name, value in form.items()}
+    return {**body, "n_predict": n, "temperature": 0.0, "top_k": 40, "min_p": 0.05}
 
 
-def run_server(  # noqa: PLR0917 - engines call it
+def run_server(
     port: int,
-    make_body: Callable[..., tuple[str, dict[str, object]]],
+    path: str,
     prompts: list[str],
-    n: int,
     n_clients: int,
-    form: dict[str, Any],
+    body: dict[str, object],
     *,
     streams: bool,
 ) -> Pass:
@@ -186,10 +178,10 @@ def run_server(  # noqa: PLR0917 - engines call it
     first_s: list[float] = []
 
     def post(prompt: str) -> str:
-        path, body = make_body(prompt, n, form, streams=streams)
+        whole = {**body, "prompt": prompt, "stream": streams}
         start_s = time.perf_counter()
         connections = peers.connect(port) if streams else persistent
-        answer = peers.post(connections, path, body, streams=streams)
+        answer = peers.post(connections, path, whole, streams=streams)
         if not streams:
             return _text_of(answer.json())
         texts = []
@@ -246,21 +238,25 @@ def measure(options: argparse.Namespace, workload: str) -> dict[str, list[Pass]]
             "handles": lambda prompts: run_handles(
                 own_ctx, prompts, n, clients, form, streams=streams
             ),
-            "http": lambda prompts: run_server(
-                own_port, own_body, prompts, n, clients, form, streams=streams
-            ),
         }
+        ports = {"http": own_port}
         if streams:
             del engines["call"]
         for n_slots in options.slots if peers.FOLDER.exists() else ():
             settings = ["-np", str(n_slots), "-c", str(1024 * n_slots)]
             settings += ["-ngl", str(n_gpu_layers)]
             settings += ["--swa-full"] if options.swa_full else []
-            peer, _ = stack.enter_context(
+            ports[f"llama-server-{n_slots}"], _ = stack.enter_context(
                 peers.llama_server(options.model, options.threads, settings)
             )
-            engines[f"llama-server-{n_slots}"] = lambda prompts, port=peer: run_server(
-                port, peer_body, prompts, n, clients, form, streams=streams
+        for name, port in ports.items():
+            path = "/generate" if name == "http" else "/completion"
+            engines[name] = partial(
+                lambda port, path, prompts: run_server(
+                    port, path, prompts, clients, body_of(path, n, form), streams=streams
+                ),
+                port,
+                path,
             )
         return take_turns(engines, options, workload)
 

@@ -8,10 +8,25 @@ import platform
 import subprocess
 from importlib.metadata import version
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from workloads import SEED
 
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
 HERE = Path(__file__).parent
+
+
+def key_of(record: dict) -> tuple[object, ...]:
+    """Return the model, workload, engine and round of a record."""
+    return tuple(record[name] for name in ("model", "workload", "engine", "i_run"))
+
+
+def read(paths: Iterable[Path]) -> dict[tuple[object, ...], dict]:
+    """Return the records of sessions by key; later records replace earlier ones."""
+    lines = [line for path in paths for line in path.read_text("utf-8").splitlines()]
+    return {key_of(record): record for record in map(json.loads, lines)}
 
 
 class Session:
@@ -20,15 +35,7 @@ class Session:
     def __init__(self, path: Path, about: dict[str, object]) -> None:
         self.path = path
         self._about = about
-        self._records: dict[tuple[object, ...], dict] = {}
-        if path.exists():
-            for line in path.read_text(encoding="utf-8").splitlines():
-                record = json.loads(line)
-                self._records[self._key(record)] = record
-
-    @staticmethod
-    def _key(record: dict) -> tuple[object, ...]:
-        return tuple(record[name] for name in ("model", "workload", "engine", "i_run"))
+        self._records = read([path] if path.exists() else [])
 
     def get(self, *key: object) -> dict | None:
         """Return the record of (model, workload, engine, i_run), or None."""
@@ -37,7 +44,7 @@ class Session:
     def add(self, record: dict) -> dict:
         """Write a record to the file, with the conditions of the session."""
         record = self._about | record
-        self._records[self._key(record)] = record
+        self._records[key_of(record)] = record
         self.path.parent.mkdir(exist_ok=True)
         with self.path.open("a", encoding="utf-8") as file:
             file.write(json.dumps(record) + "\n")

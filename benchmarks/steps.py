@@ -138,8 +138,7 @@ def of_seed(
         )
         gold = drawn.with_codes([rows[i]["label"] for i in drawn.rows])
         others = np.setdiff1d(np.arange(len(rows)), drawn.rows)
-        figures = _figures(probs, codes, others)
-        figures["width"] = _width(frame, gold)
+        figures = _figures(probs, codes, others, frame, gold)
         seconds = sum(
             share * known[name]
             for share, name in zip(
@@ -152,8 +151,7 @@ def of_seed(
         new = lh.recalibrate(
             frame, gold, ("probs", "embeddings"), embeddings=vectors, seed=seed
         )
-        figures = _figures(new.probs, codes, others)
-        figures["width"] = _width(new, gold)
+        figures = _figures(new.probs, codes, others, new, gold)
         more = 0.0 if shares[1] else known["s_vectors"]
         name = f"{way}, then recalibrated"
         results.append(
@@ -170,26 +168,35 @@ def _frame(rows: list[dict[str, str]], probs: Floats, names: list[str]) -> dict[
     }
 
 
-def _figures(probs: Floats, codes: Any, others: Any) -> dict[str, Any]:
+def _figures(
+    probs: Floats, codes: Any, others: Any, coded: Any, gold: lh.GoldSample
+) -> dict[str, Any]:
     scores = ProbabilityScores.of(
         probs[others], codes[others], np.ones(len(others)), 0.95
     )
+    estimates = lh.estimate(coded, gold, target="texts", predictions="probs")
+    widths = [row.high - row.low for row in estimates.by("dsl")]
     return {
         "accuracy": scores.accuracy.value,
         "brier": scores.brier.value,
         "ece": scores.ece,
+        "width": float(np.nanmean(widths)),
     }
 
 
-def _width(coded: Any, gold: lh.GoldSample) -> float:
-    estimates = lh.estimate(coded, gold, target="texts", predictions="probs")
-    return float(np.nanmean([row.high - row.low for row in estimates.by("dsl")]))
-
-
-def table(sets: dict[str, tuple[int, list[list[dict[str, Any]]]]]) -> list[str]:
+def table(sets: dict[str, tuple[int, list[list[dict[str, Any]]]]]) -> str:
     """Return a table of means over seeds, by set and method."""
-    columns = ("accuracy", "Brier score", "ECE", "width", "agrees", "seconds")
-    lines = [f"| texts | way | {' | '.join(columns)} |", "| --- | --- |" + " ---: |" * 6]
+    head = (
+        "texts",
+        "way",
+        "accuracy",
+        "Brier score",
+        "ECE",
+        "width",
+        "agrees",
+        "seconds",
+    )
+    rows = []
     for set_name, (n, draws) in sets.items():
         name = f"{set_name}, {n}, {round(n * CODED)} coded"
         for of_way in zip(*draws, strict=True):
@@ -202,9 +209,9 @@ def table(sets: dict[str, tuple[int, list[list[dict[str, Any]]]]]) -> list[str]:
             agreement = values["agreement"].mean()
             cells.append("" if np.isnan(agreement) else f"{agreement:.3f}")
             cells.append(f"{values['seconds'].mean():.1f}")
-            lines.append(f"| {name} | {of_way[0]['way']} | {' | '.join(cells)} |")
+            rows.append([name, of_way[0]["way"], *cells])
             name = ""
-    return lines
+    return marked.table([*head, "seconds"], rows, 2)
 
 
 def main() -> None:
@@ -240,7 +247,7 @@ def main() -> None:
         f"{args.embeddings.stem}, 8 examples, {args.seeds} seeds. Seconds are of "
         "processor time, one thread.\n"
     )
-    marked.write(ROOT / "docs/steps.md", {"steps": "\n".join([head, *table(results)])})
+    marked.write(ROOT / "docs/steps.md", {"steps": f"{head}\n{table(results)}"})
 
 
 if __name__ == "__main__":

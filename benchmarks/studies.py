@@ -33,6 +33,13 @@ def hit(interval: Any, truth: float) -> Hit:
     )
 
 
+def joined(hits: Sequence[Hit], adjust: str) -> Hit:
+    """Return the share of hits, or with an adjustment whether all are, and the width."""
+    shares = [one.share for one in hits]
+    share = np.mean(shares) if adjust == "none" else all(shares)
+    return Hit(float(share), float(np.mean([one.width for one in hits])))
+
+
 _BOOK = lh.Codebook("Which?", ["a", "b"]).to_dict()
 
 

@@ -15,6 +15,7 @@ from collections import defaultdict
 from pathlib import Path
 from statistics import mean, median
 
+from session import read
 from shape import Shape, ideal_seconds
 
 SUMMARY = Path(__file__).parent / "summary.json"
@@ -44,17 +45,6 @@ def workloads(summary: Summary, model: str) -> list[tuple[str, Row]]:
     """Return the workloads with a model's results, in the order of the documents."""
     results = summary["models"][model]
     return [(name, results[name]) for name in ORDER if name in results]
-
-
-def read(paths: list[Path]) -> list[Record]:
-    """Return the records of all sessions; later records replace earlier ones."""
-    records = {}
-    for path in paths:
-        for line in path.read_text(encoding="utf-8").splitlines():
-            record = json.loads(line)
-            key = tuple(record[k] for k in ("model", "workload", "engine", "i_run"))
-            records[key] = record
-    return list(records.values())
 
 
 def summarise(records: list[Record]) -> dict[str, object]:
@@ -268,7 +258,7 @@ def main() -> None:
     parser.add_argument("sessions", nargs="+", type=Path)
     parser.add_argument("--output", type=Path, default=SUMMARY)
     options = parser.parse_args()
-    summary = summarise(read(options.sessions))
+    summary = summarise(list(read(options.sessions).values()))
     options.output.write_text(json.dumps(summary, indent=1) + "\n", encoding="utf-8")
 
 

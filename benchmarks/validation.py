@@ -19,6 +19,7 @@ from typing import Any
 import llamaherd as lh
 import marked
 import numpy as np
+from studies import hit
 
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "validation.md"
 LABELS = ["positive", "neutral", "negative"]
@@ -31,8 +32,8 @@ ERRORS = 0.05
 WANTED = (0.85, 0.9, 0.95)
 
 
-def numbers_of(validation: lh.types.Validation) -> dict[str, tuple[float, float, float]]:
-    """Return values and intervals of the compared measures."""
+def numbers_of(validation: lh.types.Validation) -> dict[str, Any]:
+    """Return the compared measures, with intervals."""
     measured = validation.accuracy
     named: dict[str, Any] = {
         "accuracy": measured.accuracy,
@@ -45,7 +46,7 @@ def numbers_of(validation: lh.types.Validation) -> dict[str, tuple[float, float,
     for coefficient in validation.model_agreement:
         if coefficient.name in titles:
             named[titles[coefficient.name]] = coefficient
-    return {name: (m.value, m.low, m.high) for name, m in named.items()}
+    return named
 
 
 def texts() -> tuple[np.ndarray, list[list[str]]]:
@@ -79,37 +80,37 @@ def drawn(
 
 def coverage(
     frame: dict[str, list[Any]], probs: np.ndarray, truth: list[str], draws: int
-) -> list[str]:
-    """Return the lines of the table of intervals."""
-    labels = frame["label"]
-    every = numbers_of(lh.validate(labels, truth, prob=probs, labels=LABELS))
-    held = {name: [0, 0] for name in every}
-    means = {name: [0.0, 0.0] for name in every}
-    for seed in range(draws):
-        sample = drawn(frame, [truth], seed)
-        codes = [None] * len(truth)
-        for row, code in zip(sample.rows, sample.codes[0], strict=True):
-            codes[row] = code
-        for i, gold in enumerate((sample, codes)):
-            validation = lh.validate(labels, gold, prob=probs, labels=LABELS)
-            for name, (value, low, high) in numbers_of(validation).items():
-                held[name][i] += low <= every[name][0] <= high
-                means[name][i] += value / draws
-    return [
-        f"| {name} | {value:.3f} | {means[name][0]:.3f} | {held[name][0] / draws:.1%} | "
-        f"{means[name][1]:.3f} | {held[name][1] / draws:.1%} |"
-        for name, (value, _, _) in every.items()
-    ]
+) -> list[list[str]]:
+    """Return the rows of the table of intervals."""
+
+    def measured(codes: Any) -> dict[str, Any]:
+        return numbers_of(lh.validate(frame["label"], codes, prob=probs, labels=LABELS))
+
+    every = measured(truth)
+    cells = {name: [f"{measure.value:.3f}"] for name, measure in every.items()}
+    samples = [drawn(frame, [truth], seed) for seed in range(draws)]
+    unweighted = []
+    for sample in samples:
+        codes = np.full(len(truth), None)
+        codes[list(sample.rows)] = sample.codes[0]
+        unweighted.append(codes.tolist())
+    for golds in (samples, unweighted):
+        results = [measured(gold) for gold in golds]
+        for name, measure in every.items():
+            mean = np.mean([result[name].value for result in results])
+            held = np.mean([hit(result[name], measure.value).share for result in results])
+            cells[name] += [f"{mean:.3f}", f"{held:.1%}"]
+    return [[name, *row] for name, row in cells.items()]
 
 
 def selective(
     validation: lh.types.Validation, labels: list[str], truth: list[str]
-) -> list[str]:
+) -> list[list[object]]:
     """Return table rows: texts for human coders, for each target accuracy.
 
     A row shows the number of these texts and the accuracy of all other labels.
     """
-    lines = []
+    table: list[list[object]] = []
     for target in WANTED:
         for sure in (False, True):
             rows = set(validation.for_people(target, sure=sure))
@@ -117,8 +118,8 @@ def selective(
             right = [labels[i] == truth[i] for i in kept]
             reached = f"{np.mean(right):.3f}" if right else "-"
             way = "lower end of the interval" if sure else "the number itself"
-            lines.append(f"| {target} | {way} | {len(rows)} | {len(kept)} | {reached} |")
-    return lines
+            table.append([target, way, len(rows), len(kept), reached])
+    return table
 
 
 def labelled(probs: np.ndarray) -> dict[str, list[Any]]:
@@ -145,28 +146,18 @@ def main() -> None:
     frame = labelled(probs)
     labels = frame["label"]
     parts = {"example": example()}
-    head = [
-        f"{draws:,} gold samples of {N_GOLD}, one person's codes.\n",
-        (
-            "| | all texts | weighted: mean | weighted: coverage "
-            "| unweighted: mean | unweighted: coverage |"
-        ),
-        "| --- | ---: | ---: | ---: | ---: | ---: |",
-    ]
-    lines = coverage(frame, probs, coders[0], draws)
-    parts["coverage"] = "\n".join([*head, *lines])
-    head = [
-        (
-            "| wanted accuracy | reached by | texts for people "
-            "| texts the model keeps | their accuracy |"
-        ),
-        "| ---: | --- | ---: | ---: | ---: |",
-    ]
+    head = ["", "all texts", "weighted: mean", "weighted: coverage"]
+    head += ["unweighted: mean", "unweighted: coverage"]
+    table = marked.table(head, coverage(frame, probs, coders[0], draws))
+    about = f"{draws:,} gold samples of {N_GOLD}, one person's codes."
+    parts["coverage"] = f"{about}\n\n{table}"
+    head = ["wanted accuracy", "reached by", "texts for people"]
+    head += ["texts the model keeps", "their accuracy"]
     one = lh.validate(
         labels, drawn(frame, coders[:1], SEED, "simple"), prob=probs, labels=LABELS
     )
-    lines = selective(one, labels, coders[0])
-    parts["selective"] = "\n".join([*head, *lines])
+    table = marked.table(head, selective(one, labels, coders[0]), 2)
+    parts["selective"] = table
     marked.write(PAGE, parts)
 
 

@@ -11,6 +11,7 @@ import json
 import resource
 import sys
 import time
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -36,9 +37,9 @@ def run_own(engine: str, load: Workload, model: str, n_threads: int) -> dict[str
         return scheduling.measure()
     runs = {
         "llamaherd": own.run_llamaherd,
-        "deterministic": own.run_deterministic,
+        "deterministic": partial(own.run_llamaherd, deterministic=True),
         "alone": own.run_alone,
-        "alone-deterministic": own.run_alone_deterministic,
+        "alone-deterministic": partial(own.run_alone, deterministic=True),
         "r": own.run_r,
         "streams": own.run_streams,
         "count": own.count,
