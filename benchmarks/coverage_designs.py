@@ -1,22 +1,20 @@
 """Simulated studies of `estimate()`: designs of samples, probabilities, steps.
 
-coverage.py runs them; coverage_designs.toml has the cases. Texts have the label *yes* or
-*no*; a model errs more often in group B than in group A if the case says so.
+coverage.py runs them. Texts have the label *yes* or *no*; a model errs more often in
+group B than in group A if the case says so.
 """
 
 from __future__ import annotations
 
-import tomllib
 import warnings
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import llamaherd as lh
 import numpy as np
 from llamaherd.coding.statistics.heads import least_sure, text_head
-from studies import Hit, Study, hit
+from studies import Hit, hit, studies
 
 if TYPE_CHECKING:
     from llamaherd.engine.core.arrays import Floats
@@ -24,6 +22,7 @@ if TYPE_CHECKING:
 Rng = np.random.Generator
 NAMES = np.array(["no", "yes"])
 METHODS = ("gold", "ppi", "dsl")
+RATES = ("share", "recall", "alarms")  # by group
 LOGIT = "label == 'yes' ~ group + x"
 
 
@@ -224,8 +223,9 @@ def intervals(
     }
 
 
-def draw_design(design: Design, rng: Rng) -> dict[str, Hit]:
+def draw_design(case: dict[str, Any], rng: Rng) -> dict[str, Hit]:
     """Simulate a design: intervals of all methods, and whether there is a warning."""
+    design = design_of(case)
     texts = texts_of(design, rng)
     frame, codes = frame_of(design, texts, rng)
     gold = sample_of(design, frame, rng)
@@ -248,8 +248,9 @@ def draw_design(design: Design, rng: Rng) -> dict[str, Hit]:
     return {**hits, "warned of": Hit(float(bool(caught)))}
 
 
-def draw_probs(design: Design, rng: Rng) -> dict[str, Hit]:
+def draw_probs(case: dict[str, Any], rng: Rng) -> dict[str, Hit]:
     """Simulate estimates by labels, by probabilities, and by recalibrated ones."""
+    design = design_of(case)
     texts = texts_of(design, rng)
     if design.in_steps:
         by_steps(texts, rng)
@@ -277,16 +278,10 @@ def draw_probs(design: Design, rng: Rng) -> dict[str, Hit]:
         hits[f"{way}, DSL"] = hit(estimates["dsl"], truth)
     hits["right: before"] = Hit((texts.label == texts.code).mean())
     if better is not None:
-        right = [
-            label == code for label, code in zip(labels_of(better), codes, strict=True)
-        ]
+        labels = map(str, better.frame["label"])
+        right = [label == code for label, code in zip(labels, codes, strict=True)]
         hits["right: recalibrated"] = Hit(float(np.mean(right)))
     return hits
-
-
-def labels_of(better: Any) -> list[str]:
-    """Return the recalibrated labels."""
-    return [str(label) for label in better.frame["label"]]
 
 
 def by_steps(texts: Texts, rng: Rng) -> None:
@@ -306,35 +301,11 @@ def by_steps(texts: Texts, rng: Rng) -> None:
     texts.label = probs.argmax(axis=1)
 
 
-def cases_of(section: str) -> dict[str, Design]:
-    """Read the cases of a section of coverage_designs.toml."""
-    path = Path(__file__).with_suffix(".toml")
-    rows = tomllib.loads(path.read_text(encoding="utf-8"))[section]
-    designs = {}
-    for name, fields in rows.items():
-        if "share" in fields:
-            fields["slope"] = 0.0
-        rates = ("share", "found", "alarms")
-        pairs = {key: (fields[key],) * 2 for key in rates if key in fields}
-        designs[name] = Design(**(fields | pairs))
-    return designs
+def design_of(fields: dict[str, Any]) -> Design:
+    """Return the design of a case, see coverage.toml."""
+    rates = {key: (fields[key],) * 2 for key in RATES if key in fields}
+    slope = {"slope": 0.0} if "share" in fields else {}
+    return Design(**(fields | rates | slope))
 
 
-PAGE = "estimates-simulated.md"
-PROBS = cases_of("probabilities")
-STEPS = (
-    *("simple, 150", "simple, 60", "uncertainty, 150", "model without information"),
-    *("difference of groups", "OLS"),
-)
-STUDIES = {
-    "designs": Study(
-        page=PAGE, title="design", cases=cases_of("designs"), draw=draw_design
-    ),
-    "probabilities": Study(page=PAGE, title="design", cases=PROBS, draw=draw_probs),
-    "steps": Study(
-        page="steps.md",
-        title="design",
-        cases={name: replace(PROBS[name], in_steps=True) for name in STEPS},
-        draw=draw_probs,
-    ),
-}
+STUDIES = studies(designs=draw_design, probabilities=draw_probs, steps=draw_probs)

@@ -15,7 +15,6 @@ import numpy as np
 from coverage_designs import (
     METHODS,
     NAMES,
-    PAGE,
     Design,
     Rng,
     frame_of,
@@ -25,7 +24,7 @@ from coverage_designs import (
     truth_of,
 )
 from llamaherd.coding.statistics.sampling import label_check
-from studies import Hit, Study, hit, joined
+from studies import Hit, hit, joined, studies
 
 ALL = ("naive", *METHODS)
 BY_GROUP = Design(share=(0.25, 0.55), recall=(0.9, 0.55), alarms=(0.15, 0.05), slope=0.0)
@@ -113,7 +112,7 @@ def draw_weights(kind: str, rng: Rng) -> dict[str, Hit]:
 SHARES = np.array([[0.4, 0.3, 0.2, 0.1], [0.3, 0.3, 0.2, 0.2], [0.2, 0.3, 0.3, 0.2]])
 
 
-def draw_many(way: Any, rng: Rng) -> dict[str, Hit]:
+def draw_many(way: str, rng: Rng) -> dict[str, Hit]:
     """Simulate twenty intervals: whether all hold, and their mean width."""
     group = rng.integers(3, size=1500)
     edges = np.cumsum(SHARES, axis=1)[group]
@@ -126,7 +125,8 @@ def draw_many(way: Any, rng: Rng) -> dict[str, Hit]:
     }
     gold = lh.gold_sample(frame, 400, seed=int(rng.integers(2**31)))
     gold = gold.with_codes([f"l{code[row]}" for row in gold.rows])
-    estimates = lh.estimate(frame, gold, by="group", methods=("dsl",), simultaneous=way)
+    joint = None if way == "none" else way
+    estimates = lh.estimate(frame, gold, by="group", methods=("dsl",), simultaneous=joint)
     hits = [hit(row, true_share(row)) for row in estimates.rows]
     return {"all hold": joined(hits, "bonferroni")}
 
@@ -227,66 +227,12 @@ def draw_tails(name: str, rng: Rng) -> dict[str, Hit]:
     return hits
 
 
-WAVES: dict[str, Any] = {
-    "simple, 100 and 100": ("simple", (100, 100), "simple"),
-    "equal strata of labels, 100 and 100": ("equal", (100, 100), "equal"),
-    "simple 100, then strata of groups 100": ("simple", (100, 100), "groups"),
-    "simple 100, then 100 by errors found": ("simple", (100, 100), ERRORS),
-    "five waves of 40, by errors found": ("simple", (40,) * 5, ERRORS),
-    "two waves of 25, by errors found": ("simple", (25, 25), ERRORS),
-    "simple 100, then 100 by errors, declared as one simple sample": (
-        "simple", (100, 100), f"{ERRORS}, as one simple sample"),
-}  # fmt: skip
-STUDIES = {
-    "waves": Study(page=PAGE, title="waves", cases=WAVES, draw=draw_waves),
-    "coders": Study(
-        page=PAGE,
-        title="200 codes by the majority, DSL",
-        cases={
-            "three coders, right in 95, 90, 85%": (0.95, 0.9, 0.85),
-            "three coders, right in 90, 75, 75%": (0.9, 0.75, 0.75),
-            "five coders, right in 80% each": (0.8,) * 5,
-        },
-        draw=draw_coders,
-    ),
-    "weights": Study(
-        page=PAGE,
-        title="share, 200 codes, DSL",
-        cases={
-            "simple": "simple",
-            "equal strata": "equal",
-            "drawn by weights": "weights",
-        },
-        draw=draw_weights,
-    ),
-    "many": Study(
-        page=PAGE,
-        title="4 labels in 3 groups, and differences: 20 intervals",
-        cases={"each by itself": None, "Bonferroni": "bonferroni"},
-        draw=draw_many,
-    ),
-    "check": Study(
-        page=PAGE,
-        title="200 codes that are declared as a simple sample",
-        cases={
-            "a simple sample": 1.0,
-            "texts with the label *yes* drawn 1.5 times as often": 1.5,
-            "twice as often": 2.0,
-        },
-        draw=draw_check,
-        n_draws=1000,
-    ),
-    "medians": Study(
-        page="estimates.md",
-        title="numbers",
-        cases={"whole": "whole", "fractions": "fractions"},
-        draw=draw_numbers,
-    ),
-    "skewed": Study(
-        page="estimates.md",
-        title="numbers",
-        cases={name: name for name in TAILS},
-        draw=draw_tails,
-        n_draws=600,
-    ),
-}
+STUDIES = studies(
+    waves=draw_waves,
+    coders=draw_coders,
+    weights=draw_weights,
+    many=draw_many,
+    check=draw_check,
+    medians=draw_numbers,
+    skewed=draw_tails,
+)

@@ -20,7 +20,7 @@ from llamaherd.coding.statistics.intervals import student_quantile
 from llamaherd.coding.statistics.many_coders import gwet_ac1, krippendorff_alpha
 from llamaherd.coding.statistics.number_agreement import number_agreement
 from llamaherd.coding.statistics.ratings import ModelAndPerson
-from studies import Hit, Study, hit, joined, labelled, part_codes
+from studies import Hit, hit, joined, labelled, part_codes, studies
 
 if TYPE_CHECKING:
     from llamaherd.engine.core.arrays import Floats
@@ -238,42 +238,6 @@ def fitted(
     return drawn.fit
 
 
-def sizes(*cases: tuple[str, int]) -> dict[str, tuple[str, int]]:
-    """Return cases of a kind of sample and a number of codes, by name."""
-    return {f"{kind}, {n}": (kind, n) for kind, n in cases}
-
-
-STUDIES = {
-    "measures": Study(
-        page="",  # decision 0053 compares them with earlier rules
-        title="labels",
-        cases=sizes(*((name, n) for name in POPULATIONS for n in (50, 200))),
-        draw=draw_labels,
-    ),
-    "numbers": Study(
-        page="validation.md",
-        title="codes",
-        cases=sizes(("simple", 30), ("simple", 50), ("simple", 200), ("unequal", 200)),
-        draw=draw_numbers,
-        n_draws=400,
-    ),
-    "compared": Study(
-        page="selection.md",
-        title="mean absolute error",
-        cases=sizes(
-            ("simple", 30), ("simple", 60), ("simple", 200), ("equal strata", 200)
-        ),
-        draw=draw_compared,
-        n_draws=400,
-    ),
-    "pairs": Study(
-        page="pairs.md",
-        title="results",
-        cases={
-            f"{n} texts, {k} pairs a text, {noise}": (n, k, noise)
-            for n, k in ((30, 3), (30, 6), (60, 6))
-            for noise in ("steady", "noisy", "off by 1")
-        },
-        draw=draw_pairs,
-    ),
-}
+STUDIES = studies(
+    measures=draw_labels, numbers=draw_numbers, compared=draw_compared, pairs=draw_pairs
+)

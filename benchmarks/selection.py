@@ -29,7 +29,7 @@ import numpy as np
 from llamaherd.coding.selection import measures as paired
 from llamaherd.coding.selection.parts import codes_of_part
 from llamaherd.coding.statistics.intervals import share
-from studies import Hit, Study, hit, joined, labelled, part_codes
+from studies import Hit, hit, joined, labelled, part_codes, studies
 
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "selection.md"
 LABELS = ["negative", "neutral", "positive"]
@@ -37,7 +37,6 @@ SHARES = [0.3, 0.55, 0.15]
 TEXTS = PAGE.parent.parent / "examples" / "data" / "headlines.csv"
 MODEL = "SmolLM2-135M-Instruct.Q4_1.gguf"  # name in the example
 N_TEXTS = 2000
-DESIGNS = ("simple", "stratified", "uncertainty")
 EQUAL = (0.7,) * 10
 DIFFERENT = (0.75, 0.72, 0.7, 0.65, 0.5)
 HEAD = (
@@ -170,16 +169,7 @@ def draw_paired(case: tuple[str, int], rng: np.random.Generator) -> dict[str, Hi
     return by_way
 
 
-STUDIES = {
-    "codebooks": Study(
-        page="selection.md",
-        title="texts of select",
-        cases={
-            f"{design}, {n}": (design, n) for design in DESIGNS for n in (50, 100, 200)
-        },
-        draw=draw_paired,
-    )
-}
+STUDIES = studies(codebooks=draw_paired)
 
 
 def example(model: Path) -> str:

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import math
+import tomllib
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import llamaherd as lh
@@ -11,7 +14,7 @@ import numpy as np
 from llamaherd.coding.selection.parts import PartCodes
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Sequence
 
 
 class Hit(NamedTuple):
@@ -68,16 +71,25 @@ def part_codes(
     )
 
 
+Draw = Callable[[Any, np.random.Generator], Mapping[str, Hit]]
+
+
 @dataclass(frozen=True, kw_only=True)
 class Study:
     """Simulation of several cases."""
 
-    # File in docs; the table follows the mark "coverage: NAME". "": the table is only
-    # printed.
-    page: str
     title: str  # title of the column of cases
     cases: Mapping[str, Any]  # parameters of each case, by name
     # Simulates one draw of a case, and returns a result for each way: a method, a
     # measure, or "warned of".
-    draw: Callable[[Any, np.random.Generator], Mapping[str, Hit]]
+    draw: Draw
+    # File in docs; the table follows the mark "coverage: NAME". "": the table is only
+    # printed.
+    page: str = ""
     n_draws: int = 300  # default number of draws
+
+
+def studies(**draws: Draw) -> dict[str, Study]:
+    """Return studies of coverage.toml, with the functions that simulate them."""
+    known = tomllib.loads(Path(__file__).with_name("coverage.toml").read_text("utf-8"))
+    return {name: Study(**known[name], draw=draw) for name, draw in draws.items()}
