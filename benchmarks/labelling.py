@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import re
 import sys
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -51,39 +50,23 @@ def chat(shots: list[dict[str, str]]) -> Callable[[lh.Model, str], str]:
     return prompt
 
 
-@dataclass(frozen=True, kw_only=True)
-class Way:
-    """Form of the request, with its name in the table."""
-
-    name: str
-    prompt: Callable[[lh.Model, str], str]
-    choices: list[str] | None = None
-    needs_chat: bool = False
-
-
-WAYS = [
-    Way(name="chat, free answer", prompt=chat([]), needs_chat=True),
-    Way(name="chat, `choices`", prompt=chat([]), choices=TOPICS, needs_chat=True),
-    Way(
-        name="chat, 8 examples, `choices`",
-        prompt=chat(SHOTS),
-        choices=TOPICS,
-        needs_chat=True,
-    ),
-    Way(name="completion, `choices`", prompt=completion([]), choices=TOPICS),
-    Way(name="completion, 8 examples, free answer", prompt=completion(SHOTS)),
-    Way(
-        name="completion, 8 examples, `choices`",
-        prompt=completion(SHOTS),
-        choices=TOPICS,
-    ),
-]
+# Forms of the request: name in the table, prompt, and whether answers are labels.
+WAYS = (
+    ("chat, free answer", chat([]), False),
+    ("chat, `choices`", chat([]), True),
+    ("chat, 8 examples, `choices`", chat(SHOTS), True),
+    ("completion, `choices`", completion([]), True),
+    ("completion, 8 examples, free answer", completion(SHOTS), False),
+    ("completion, 8 examples, `choices`", completion(SHOTS), True),
+)
 
 
-def measure(context: lh.Context, way: Way) -> tuple[int, int]:
+def measure(
+    context: lh.Context, prompt: Callable[[lh.Model, str], str], *, is_label: bool
+) -> tuple[int, int]:
     """Return the number of right labels, and the number of answers that are labels."""
-    prompts = [way.prompt(context.model, row["text"]) for row in TEXTS]
-    settings = {"max_tokens": 8} if way.choices is None else {"choices": way.choices}
+    prompts = [prompt(context.model, row["text"]) for row in TEXTS]
+    settings = {"choices": TOPICS} if is_label else {"max_tokens": 8}
     answers = lh.generate_parallel(context, prompts, **settings)
     # A free answer may continue after the label.
     words = [re.split(r"\W+", (text or "").strip())[0] for text in answers.texts]
@@ -97,11 +80,12 @@ def measured(paths: list[str]) -> list[list[object]]:
     rows: list[list[object]] = []
     for path in paths:
         with lh.Model(path) as model:
-            for way in WAYS:
-                if way.needs_chat and model.chat_template is None:
+            for way, prompt, is_label in WAYS:
+                if way.startswith("chat") and model.chat_template is None:
                     continue
                 with lh.Context(model) as context:  # a new context has no held prefixes
-                    rows.append([Path(path).stem, way.name, *measure(context, way)])
+                    counts = measure(context, prompt, is_label=is_label)
+                rows.append([Path(path).stem, way, *counts])
                 print(*rows[-1], flush=True)
     return rows
 

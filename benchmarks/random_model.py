@@ -10,31 +10,22 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
 N_VOCAB = 32000
 
 
-@dataclass(frozen=True)
-class Size:
-    """The size of a random model with 32 heads, 8 of them for keys and values."""
+class Size(NamedTuple):
+    """Size of a random model with 32 heads, 8 of them for keys and values."""
 
     width: int
     n_layers: int
     n_ff: int
 
-    @property
-    def n_kv(self) -> int:
-        """The width of keys and values."""
-        return self.width // 4
 
-
-SIZES = {
-    "1b": Size(width=2048, n_layers=16, n_ff=8192),
-    "7b": Size(width=4096, n_layers=32, n_ff=14336),
-}
+SIZES = {"1b": Size(2048, 16, 8192), "7b": Size(4096, 32, 14336)}
 
 
 def write(size: str, path: str) -> str:
@@ -46,7 +37,7 @@ def write(size: str, path: str) -> str:
 def _write_here(size: Size, path: str) -> None:
     import gguf  # see the top of this file
 
-    width, n_kv = size.width, size.n_kv
+    width, n_kv = size.width, size.width // 4
     writer = gguf.GGUFWriter(path, "llama")
     writer.add_context_length(8192)
     writer.add_embedding_length(width)
@@ -80,16 +71,17 @@ def _write_here(size: Size, path: str) -> None:
     add("token_embd.weight", N_VOCAB, width)
     add("output.weight", N_VOCAB, width)
     writer.add_tensor("output_norm.weight", ones)
+    shapes = {
+        **dict.fromkeys(("attn_q", "attn_output"), (width, width)),
+        **dict.fromkeys(("attn_k", "attn_v"), (n_kv, width)),
+        **dict.fromkeys(("ffn_gate", "ffn_up"), (size.n_ff, width)),
+        "ffn_down": (width, size.n_ff),
+    }
     for i in range(size.n_layers):
         for name in ("attn_norm", "ffn_norm"):
             writer.add_tensor(f"blk.{i}.{name}.weight", ones)
-        for name, n_out, n_in in (
-            *(("attn_q", width, width), ("attn_output", width, width)),
-            *(("attn_k", n_kv, width), ("attn_v", n_kv, width)),
-            *(("ffn_gate", size.n_ff, width), ("ffn_up", size.n_ff, width)),
-            ("ffn_down", width, size.n_ff),
-        ):
-            add(f"blk.{i}.{name}.weight", n_out, n_in)
+        for name, shape in shapes.items():
+            add(f"blk.{i}.{name}.weight", *shape)
     writer.write_header_to_file()
     writer.write_kv_data_to_file()
     writer.write_tensors_to_file()

@@ -213,7 +213,7 @@ def parse_arguments() -> argparse.Namespace:
     options = parser.parse_args()
     options.runs = options.runs or (1 if options.quick else 5)
     if options.engines is None:
-        quick = ("llamaherd", "loop")
+        quick = ("llamaherd", "loop", "scheduling")
         options.engines = quick if options.quick else known
     if options.peer_runs is None:
         options.peer_runs = options.runs

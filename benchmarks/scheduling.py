@@ -5,22 +5,17 @@ An engine that answers immediately replaces libllama, so that only scheduling ta
 
 from __future__ import annotations
 
+import sys
 import time
 from array import array
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from llamaherd import SamplingParams
 from llamaherd.calls.run.call import Call
 from llamaherd.engine.core.outcome import Counts, Finish, Output, RunOutcome, Status
 from llamaherd.engine.core.request import Request
-from llamaherd.engine.loop.loop import Loop
 from llamaherd.engine.memory.plan import AUTO_SLOTS, MAX_HOLD, Plan
 from llamaherd.engine.schedule.engine import Engine
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from llamaherd.engine.core.results import Results
 
 _N_TOKENS = 500
 
@@ -30,13 +25,11 @@ class InstantEngine(Engine):
 
     Attributes:
         requests: Requests that were not released, by id.
-        n_submitted: Number of requests so far, including shared prefixes.
     """
 
     def __init__(self) -> None:
         self.requests: dict[int, Request] = {}
         self._fresh: list[int] = []
-        self.n_submitted = 0
 
     n_ctx = (AUTO_SLOTS + MAX_HOLD) * 2 * _N_TOKENS
     n_ctx_seq = 2 * _N_TOKENS
@@ -45,7 +38,6 @@ class InstantEngine(Engine):
         """Store a request."""
         self.requests[id_] = request
         self._fresh.append(id_)
-        self.n_submitted += 1
 
     def run(self, *_: object, **__: object) -> RunOutcome:
         """End all new requests."""
@@ -71,32 +63,6 @@ class InstantEngine(Engine):
         return Counts()
 
 
-class OnePlan:
-    """Planner that always returns the same sizes and the same engine."""
-
-    def __init__(self, engine: InstantEngine) -> None:
-        self._engine = engine
-
-    def plan(self, *_: object) -> Plan:
-        """Return sizes for sequences of a thousand tokens."""
-        return Plan(
-            n_ctx=self._engine.n_ctx,
-            n_seq_max=AUTO_SLOTS,
-            n_hold=MAX_HOLD,
-            kv_layout="per_sequence",
-            n_ctx_seq=self._engine.n_ctx_seq,
-            capacity=self._engine.n_ctx_seq,
-            memory_bytes=0,
-        )
-
-    def check_memory(self, *_: object) -> None:
-        """Do nothing: memory is always sufficient."""
-
-    def make(self, _: Plan) -> InstantEngine:
-        """The engine."""
-        return self._engine
-
-
 def make_requests(n_documents: int, n_questions: int) -> list[Request]:
     """Return prompts of 500 tokens, with several questions about each document."""
     n_question = _N_TOKENS // 5
@@ -114,16 +80,23 @@ def make_requests(n_documents: int, n_questions: int) -> list[Request]:
     ]
 
 
-def schedule(requests: Sequence[Request]) -> tuple[Results, InstantEngine]:
-    """Run a call that computes nothing."""
-    engine = InstantEngine()
-    call = Call(requests, seed=0)
-    return call.run(Loop(OnePlan(engine))), engine
-
-
 def measure() -> dict[str, object]:
-    """Return the seconds to schedule 10,000 prompts."""
+    """Return the seconds to schedule 10,000 prompts, on a plan that never changes."""
     requests = make_requests(100, 100)
+    engine = InstantEngine()
+    plan = Plan(
+        n_ctx=engine.n_ctx,
+        n_seq_max=AUTO_SLOTS,
+        n_hold=MAX_HOLD,
+        kv_layout="per_sequence",
+        n_ctx_seq=engine.n_ctx_seq,
+        capacity=engine.n_ctx_seq,
+        memory_bytes=0,
+    )
+    sys.path.append(str(Path(__file__).parents[1] / "tests/python"))
+    from fake_engine import make_loop
+
+    loop = make_loop(plan, engine)
     start = time.perf_counter()
-    schedule(requests)
+    Call(requests, seed=0).run(loop)
     return {"seconds": [time.perf_counter() - start], "n_prompts": len(requests)}

@@ -10,6 +10,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from llamaherd.engine.hub.profile import cpu_name
 from workloads import SEED
 
 if TYPE_CHECKING:
@@ -61,7 +62,7 @@ def describe(n_threads: int) -> dict[str, object]:
         "llama_cpp_python": version("llama-cpp-python"),
         "python": platform.python_version(),
         "machine": platform.machine(),
-        "processor": _processor(),
+        "processor": cpu_name(),
         "n_processors": os.cpu_count(),
     }
 
@@ -71,12 +72,3 @@ def _commit() -> str | None:
     command = ["git", "-C", str(HERE), "describe", "--always", "--dirty", "--exclude=*"]
     done = subprocess.run(command, check=False, capture_output=True, text=True)
     return done.stdout.strip() or None
-
-
-def _processor() -> str:
-    cpuinfo = Path("/proc/cpuinfo")
-    if cpuinfo.exists():
-        for line in cpuinfo.read_text().splitlines():
-            if line.startswith("model name"):
-                return line.split(":", 1)[1].strip()
-    return platform.processor()
