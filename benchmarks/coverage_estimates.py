@@ -31,6 +31,15 @@ BY_GROUP = Design(share=(0.25, 0.55), recall=(0.9, 0.55), alarms=(0.15, 0.05), s
 ERRORS = "by errors found"
 
 
+def coded_sample(
+    frame: Any, n: int, codes: list[Any], rng: Rng, **how: Any
+) -> lh.GoldSample:
+    """Draw a gold sample of n texts, with their codes."""
+    seed = int(rng.integers(2**31))
+    gold = lh.gold_sample(frame, n, text="text", label="label", seed=seed, **how)
+    return gold.with_codes([codes[row] for row in gold.rows])
+
+
 def draw_waves(case: tuple[str, tuple[int, ...], str], rng: Rng) -> dict[str, Hit]:
     """Simulate codes in waves; later waves may depend on the codes of earlier ones."""
     first, sizes, then = case
@@ -95,13 +104,10 @@ def draw_weights(kind: str, rng: Rng) -> dict[str, Hit]:
     frame, codes = frame_of(design, texts, rng)
     frame["w"] = np.where(texts.group == 1, 1.0, 4.0).tolist()
     if kind == "weights":
-        gold = lh.gold_sample(
-            frame, 200, prob="weights", weights="w", text="text", label="label",
-            seed=int(rng.integers(2**31)),
-        )  # fmt: skip
+        gold = coded_sample(frame, 200, codes, rng, prob="weights", weights="w")
     else:
         gold = sample_of(design, frame, rng)
-    gold = gold.with_codes([codes[row] for row in gold.rows])
+        gold = gold.with_codes([codes[row] for row in gold.rows])
     truth = truth_of(BY_GROUP)
     return {
         "with weights": hit(intervals(design, frame, gold, weights="w")["dsl"], truth),
@@ -123,8 +129,7 @@ def draw_many(way: str, rng: Rng) -> dict[str, Hit]:
         "label": [f"l{k}" for k in label],
         "group": group.tolist(),
     }
-    gold = lh.gold_sample(frame, 400, seed=int(rng.integers(2**31)))
-    gold = gold.with_codes([f"l{code[row]}" for row in gold.rows])
+    gold = coded_sample(frame, 400, [f"l{k}" for k in code], rng)
     joint = None if way == "none" else way
     estimates = lh.estimate(frame, gold, by="group", methods=("dsl",), simultaneous=joint)
     hits = [hit(row, true_share(row)) for row in estimates.rows]
@@ -155,10 +160,7 @@ def draw_numbers(kind: str, rng: Rng) -> dict[str, Hit]:
         "label": model.tolist(),
         "outcome": (0.5 * people + rng.normal(size=1000)).tolist(),
     }
-    gold = lh.gold_sample(
-        frame, 150, text="text", label="label", seed=int(rng.integers(2**31))
-    )
-    gold = gold.with_codes([people[row].item() for row in gold.rows])
+    gold = coded_sample(frame, 150, people.tolist(), rng)
     rows = [
         *lh.estimate(frame, gold, outcome="median", methods=ALL).rows,
         *lh.estimate(frame, gold, "outcome ~ label", methods=ALL).rows,
@@ -213,10 +215,7 @@ def draw_tails(name: str, rng: Rng) -> dict[str, Hit]:
     }
     hits: dict[str, Hit] = {}
     for n in (50, 100, 400):
-        gold = lh.gold_sample(
-            frame, n, text="text", label="label", seed=int(rng.integers(2**31))
-        )
-        gold = gold.with_codes([people[row].item() for row in gold.rows])
+        gold = coded_sample(frame, n, people.tolist(), rng)
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
             rows = lh.estimate(frame, gold, outcome="mean", methods=("gold", "dsl")).rows
