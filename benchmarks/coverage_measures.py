@@ -20,27 +20,12 @@ from llamaherd.coding.statistics.intervals import student_quantile
 from llamaherd.coding.statistics.many_coders import gwet_ac1, krippendorff_alpha
 from llamaherd.coding.statistics.number_agreement import number_agreement
 from llamaherd.coding.statistics.ratings import ModelAndPerson
-from studies import Hit, hit, joined, labelled, part_codes, studies
+from studies import KNOWN, Hit, hit, joined, labelled, part_codes, studies
 
 if TYPE_CHECKING:
     from llamaherd.engine.core.arrays import Floats
 
 Rng = np.random.Generator
-# Shares of texts: rows are labels of the model, columns codes.
-POPULATIONS: dict[str, list[list[float]]] = {
-    "two labels, 80% right": [[0.4, 0.1], [0.1, 0.4]],
-    "two labels, 95% right": [[0.475, 0.025], [0.025, 0.475]],
-    "two labels, 99% right": [[0.49, 0.005], [0.005, 0.5]],
-    "all right": [[0.3, 0], [0, 0.7]],
-    "three labels, 85% right": [
-        [0.34, 0.03, 0.03],
-        [0.02, 0.25, 0.03],
-        [0.02, 0.02, 0.26],
-    ],
-    "a label of 5%": [[0.035, 0.02], [0.015, 0.93]],
-    "a label of 3%, equal strata": [[0.02, 0.01], [0.01, 0.96]],
-    "a label of 10%, equal strata": [[0.08, 0.05], [0.02, 0.85]],
-}
 
 
 def measures(label: Any, code: Any, w: Floats, k: int) -> dict[str, Any]:
@@ -64,7 +49,7 @@ def measures(label: Any, code: Any, w: Floats, k: int) -> dict[str, Any]:
 @lru_cache
 def true_measures(population: str) -> dict[str, float]:
     """Return the values of the measures in a population."""
-    table = np.array(POPULATIONS[population])
+    table = np.array(KNOWN["populations"][population])
     k = len(table)
     label, code = np.divmod(np.arange(k * k), k)
     cells = (np.tile(values, 9) for values in (label, code, table.ravel()))
@@ -77,7 +62,7 @@ def true_measures(population: str) -> dict[str, float]:
 def draw_labels(case: tuple[str, int], rng: Rng) -> dict[str, Hit]:
     """Simulate accuracy and agreement of labels from n codes."""
     population, n = case
-    table = np.array(POPULATIONS[population])
+    table = np.array(KNOWN["populations"][population])
     k = len(table)
     if population.endswith("equal strata"):
         label = np.repeat(np.arange(k), n // k)

@@ -43,6 +43,7 @@ def joined(hits: Sequence[Hit], adjust: str) -> Hit:
     return Hit(float(share), float(np.mean([one.width for one in hits])))
 
 
+KNOWN = tomllib.loads(Path(__file__).with_name("coverage.toml").read_text("utf-8"))
 _BOOK = lh.Codebook("Which?", ["a", "b"]).to_dict()
 
 
@@ -91,5 +92,4 @@ class Study:
 
 def studies(**draws: Draw) -> dict[str, Study]:
     """Return studies of coverage.toml, with the functions that simulate them."""
-    known = tomllib.loads(Path(__file__).with_name("coverage.toml").read_text("utf-8"))
-    return {name: Study(**known[name], draw=draw) for name, draw in draws.items()}
+    return {name: Study(**KNOWN[name], draw=draw) for name, draw in draws.items()}
