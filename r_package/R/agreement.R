@@ -296,6 +296,9 @@ check_numeric <- function(x, arg = rlang::caller_arg(x)) {
 #' gold <- read_gold(codes, gold)
 #' dawid_skene(gold)$accuracy
 dawid_skene <- function(gold, ...) {
-  check_removed(list(...), c(one_coin = "Each coder has a matrix of error rates."))
+  check_removed(
+    rlang::enquos(...),
+    c(one_coin = "Each coder has a matrix of error rates.")
+  )
   call_python("dawid_skene", list(gold = gold_for_python(gold)))
 }

@@ -359,12 +359,13 @@ check_choice <- function(x, choices, arg = rlang::caller_arg(x)) {
   x
 }
 
-# Requires that all arguments in `...` are named, are among `known`, and occur only once.
+# Requires that all arguments in `...` are named, are among `known`, and occur only once. With
+# quosures as `dots`, a misspelt argument is named although its value, a bare column, is no object.
 check_dots <- function(dots, known = character()) {
   names <- rlang::names2(dots)
   bad <- names[!names %in% known | duplicated(names)]
   if (length(bad) == 0) {
-    return(dots)
+    return(invisible())
   }
   bad <- bad[[1]]
   frame <- public_frame()

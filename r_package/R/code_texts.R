@@ -77,7 +77,7 @@ code_texts <- function(
   browser = interactive()
 ) {
   check_given(data)
-  check_dots(list(...))
+  check_dots(rlang::enquos(...))
   is_frame <- is.data.frame(data)
   if (!is_frame) {
     texts <- gold_for_python(data, "data")

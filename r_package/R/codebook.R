@@ -90,7 +90,7 @@ codebook <- function(
   quote = NULL,
   ...
 ) {
-  check_dots(list(...))
+  check_dots(rlang::enquos(...))
   check_given(
     question,
     "The question about each text, such as \"Is it for or against?\"."

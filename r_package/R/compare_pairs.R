@@ -122,7 +122,7 @@ compare_pairs <- function(
   n_thoughts = 1L
 ) {
   env <- rlang::current_env()
-  check_dots(list(...))
+  check_dots(rlang::enquos(...))
   check_given(question, "The question, such as \"Which text is angrier?\".")
   options <- chat_or_prompts(character(), "texts", env)$options
   call_python(

@@ -61,7 +61,7 @@ connect <- function(
   retries = 5L,
   timeout_s = 600
 ) {
-  check_dots(list(...), character())
+  check_dots(rlang::enquos(...), character())
   check_given(url)
   key_variable <- check_string(key_variable)
   key <- Sys.getenv(key_variable)

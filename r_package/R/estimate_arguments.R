@@ -91,8 +91,7 @@ removed_bootstrap <- local({
   c(n_bootstrap = bootstrap, seed = bootstrap)
 })
 
-# Returns the arguments in `...` that are allowed; for one version, removed ones say what to use
-# instead.
+# Requires allowed arguments in `...`; for one version, removed ones say what to use instead.
 check_removed <- function(dots, instead, allowed = character()) {
   removed <- intersect(names(dots), names(instead))
   if (length(removed) > 0) {

@@ -125,7 +125,7 @@ print.llamaherd_object <- function(x, ...) {
   if (is.data.frame(x) && is.null(attr(x, "page"))) {
     print(plain_frame(x), ...)
   } else {
-    check_dots(list(...))
+    check_dots(rlang::enquos(...))
     show_page(format(x))
   }
   invisible(x)

@@ -126,7 +126,7 @@ sampling_options <- function(
   stop_token_ids = NULL
 ) {
   call <- match.call()
-  given_settings(list(...), call, rlang::current_env())
+  given_settings(rlang::enquos(...), call, rlang::current_env())
 }
 
 #' @rdname annotate_texts
@@ -229,7 +229,7 @@ annotate_texts <- function(
   progress = interactive(),
   verbosity = 0L
 ) {
-  check_dots(list(...))
+  check_dots(rlang::enquos(...))
   env <- rlang::current_env()
   code_data(data, text, rlang::enquo(text), codebook, context, env)
 }

@@ -87,14 +87,15 @@ robustness <- function(
   thinking = NULL
 ) {
   check_frame(data)
-  settings <- check_dots(
-    list(...),
+  check_dots(
+    rlang::enquos(...),
     strsplit(
       "method calibrate normalize chat split part_tokens temperature max_tokens n_thoughts
        variables template merge_system date",
       "\\s+"
     )[[1]]
   )
+  settings <- list(...)
   coding <- attr(data, "llamaherd")
   text <- rlang::enquo(text)
   if (rlang::quo_is_null(text)) {

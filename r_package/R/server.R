@@ -73,7 +73,7 @@ server_start <- function(
   n_gpu_layers = 0L,
   settings = NULL
 ) {
-  check_dots(list(...))
+  check_dots(rlang::enquos(...))
   check_given(model)
   layers <- gpu_layers(n_gpu_layers)
   sizes <- py_arguments("n_ctx", "n_seq_max", "n_threads", "memory")

@@ -70,7 +70,7 @@ read_spans <- function(
   format = c("auto", "jsonl", "doccano", "labelstudio", "brat"),
   text = "text"
 ) {
-  check_dots(list(...))
+  check_dots(rlang::enquos(...))
   paths <- vapply(check_text(path), expand_path, "", USE.NAMES = FALSE)
   if (length(paths) == 0 || !all(file_exists(paths))) {
     abort_argument("path", "existing files", path)
@@ -94,7 +94,7 @@ validate_spans <- function(
 ) {
   check_given(gold)
   gamma <- c(gamma = "The measure `unitizing alpha` is always computed.")
-  check_removed(list(...), c(gamma, removed_bootstrap))
+  check_removed(rlang::enquos(...), c(gamma, removed_bootstrap))
   coded <- check_data(coded, "coded")
   if (!inherits(gold, "llamaherd_spans") || is.null(attr(gold, "content"))) {
     abort_argument("gold", "what read_spans() returns", gold)

@@ -106,18 +106,16 @@ validate <- function(
 ) {
   check_not_shiny(substitute(annotations))
   check_given(annotations)
-  if (!all(nzchar(rlang::names2(as.list(substitute(list(...)))[-1])))) {
+  dots <- rlang::enquos(...)
+  if (!all(nzchar(rlang::names2(dots)))) {
     abort(c(
       "Arguments of {.fn validate} after {.arg gold} need names, such as
        {.code scale = \"ordinal\"}.",
       i = "{.fn validate_models} takes them in the order of localLLM."
     ))
   }
-  models <- check_removed(
-    list(...),
-    c(removed_consensus, removed_bootstrap),
-    models_arguments
-  )
+  check_removed(dots, c(removed_consensus, removed_bootstrap), models_arguments)
+  models <- list(...)
   label_is_default <- missing(label_col)
   gold <- column_or_object(rlang::enquo(gold), annotations, "gold", is_object = is_codes)
   label_col <- column_or_object(rlang::enquo(label_col), annotations, "label_col")

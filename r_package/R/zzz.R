@@ -12,7 +12,7 @@ with_point <- function(method) {
 
 # Makes a method refuse arguments in `...`, other than `known`, that it does not use.
 with_empty_dots <- function(method, known) {
-  dots <- str2lang("list(...)") # of the method; as code, it would be of this function
+  dots <- str2lang("rlang::enquos(...)") # of the method; as code, it would be of this function
   body(method) <- rlang::expr({
     check_dots(!!dots, !!known)
     !!body(method)

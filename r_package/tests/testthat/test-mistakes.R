@@ -102,6 +102,18 @@ test_that("vectors are described with their article", {
   expect_identical(describe(seq(0.5, 9)), "a double vector of length 9")
 })
 
+test_that("a misspelt argument is named before its value is read", {
+  data <- data.frame(text = letters[1:4], label = "a", party = "b")
+  expect_errors(
+    "cannot take `labels`" = validate(data, "label", labels = party),
+    "cannot take `by`" = annotate_texts(data, text, by = party),
+    "cannot take `by`" = robustness(data, text, by = party),
+    "cannot take `lable`" = codebook("Which?", lable = party),
+    "cannot take `lable`" = sampling_options(lable = party),
+    "cannot take `n_row`" = print(thinking(1), n_row = party)
+  )
+})
+
 test_that("a shortened name of an argument is understood", {
   context <- local_context()
   shortened <- generate_parallel(context, "a", max_token = 3)

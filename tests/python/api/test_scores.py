@@ -238,6 +238,8 @@ def test_a_prompt_that_fails_fails_alone(context: lh.Context) -> None:
     assert labelled.labels[1:4] == [None] * 3
     assert np.isnan(labelled.probs[1:4]).all()
     assert "empty" in labelled.errors[1]
+    joined = lh.score_parallel(context, ["a"], ["b"], space=False)
+    assert "and its continuation begin with one token" in joined.errors[0]
     assert labelled.finish_reasons[1:4] == ["error"] * 3
     scored = lh.score_parallel(context, prompts, " positive")
     assert [continuations is None for continuations in scored.continuations] == [

@@ -156,8 +156,9 @@ def scored_prompts(
             )
         if joined.prompt:
             return of_limit(prompt, joined.prompt, joined.continuations)
+        what = "and its continuation begin with one token" if prompt else "is empty"
         problem = Failure(
-            "the prompt is empty: the first token of a text has no probability without "
+            f"the prompt {what}: the first token of a text has no probability without "
             "a token before it",
             "empty",
         )
