@@ -272,22 +272,18 @@ print.llamaherd_coded <- function(
   }
   coding <- attr(x, "llamaherd")
   label <- coding$label
-  counts <- ""
+  counts <- NULL
   if (length(label) == 1 && is.factor(x[[label]])) {
     shares <- table(x[[label]])
     largest <- utils::head(shares[shares > 0], 6)
     none <- names(utils::head(shares[shares == 0], 6))
     if (length(largest) > 0) {
-      counts <- paste0(": ", paste(names(largest), largest, collapse = ", "))
+      counts <- paste0(": ", paste(names(largest), big(largest), collapse = ", "))
       counts <- c(counts, if (length(none) > 0) paste0("; none: ", toString(none)))
     }
   }
-  cat(sprintf(
-    "<llamaherd_coded> %d %s%s\n",
-    nrow(x),
-    plural(nrow(x), "text"),
-    paste(counts, collapse = "")
-  ))
+  head <- paste("<llamaherd_coded>", count_of(nrow(x), "text"))
+  show_lines(paste(c(head, counts), collapse = ""))
   if (!is.null(coding$recalibration)) {
     show_page(format(coding$recalibration))
   }

@@ -205,7 +205,7 @@ format.llamaherd_chat <- function(x, ...) {
   )
   text <- paste0(thought, turns$content, ifelse(turns$interrupted, " [interrupted]", ""))
   c(
-    sprintf("<llamaherd_chat> %d question%s", n, if (n == 1) "" else "s"),
+    paste("<llamaherd_chat>", count_of(n, "question")),
     if (nrow(turns) > 0) paste0(role, " ", text),
     if (!is.null(problem)) paste("It", problem)
   )

@@ -111,9 +111,8 @@ t.llamaherd_vectors <- function(x) t(plain_matrix(x)) # its rows are no texts
 print.llamaherd_vectors <- function(x, ..., n = 6L) {
   n_failed <- sum(!is.na(attr(x, "errors")))
   show_lines(sprintf(
-    "<llamaherd_vectors> %s %s x %s dimensions%s",
-    big(nrow(x)),
-    plural(nrow(x), "text"),
+    "<llamaherd_vectors> %s x %s dimensions%s",
+    count_of(nrow(x), "text"),
     big(ncol(x)),
     if (n_failed > 0) sprintf(", %s failed", big(n_failed)) else ""
   ))
@@ -130,10 +129,7 @@ print.llamaherd_vectors <- function(x, ..., n = 6L) {
     lines <- apply(cells[, columns, drop = FALSE], 1L, paste, collapse = " ")
     show_lines(paste0(label, " ", lines, more))
   }
-  if (nrow(x) > n) {
-    n_more <- nrow(x) - n
-    show_lines(sprintf("... %s more %s", big(n_more), plural(n_more, "row")))
-  }
+  show_more(nrow(x) - n, "row")
   invisible(x)
 }
 

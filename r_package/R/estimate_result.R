@@ -167,10 +167,9 @@ format.llamaherd_summary <- function(x, ..., digits = 4L) {
   })
   c(
     sprintf(
-      "%s: %s %s, %s with codes (%s)",
+      "%s: %s, %s with codes (%s)",
       what,
-      big(x$n_texts),
-      plural(x$n_texts, "text"),
+      count_of(x$n_texts, "text"),
       big(x$n_gold),
       x$design
     ),
@@ -183,13 +182,10 @@ format.llamaherd_summary <- function(x, ..., digits = 4L) {
 
 #' @export
 print.llamaherd_summary <- function(x, ..., n = 20L) {
-  n_more <- nrow(x$coefficients) - n
   x_short <- x
   x_short$coefficients <- utils::head(x$coefficients, n)
   show_page(format(x_short, ...))
-  if (n_more > 0) {
-    show_lines(sprintf("... and %s more %s", big(n_more), plural(n_more, "row")))
-  }
+  show_more(nrow(x$coefficients) - n, "row")
   invisible(x)
 }
 

@@ -114,7 +114,7 @@ journal_read <- function(path) {
 
 #' @export
 print.llamaherd_journal <- function(x, ..., n = 20L, width = getOption("width")) {
-  cat(sprintf("<llamaherd_journal> %s %s\n", big(nrow(x)), plural(nrow(x), "result")))
+  show_lines(paste("<llamaherd_journal>", count_of(nrow(x), "result")))
   frame <- new_frame(as.list(x), nrow(x))
   print_rows(frame, n, width, c("prompt", "text", "finish_reason"))
   invisible(x)

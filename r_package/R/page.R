@@ -118,10 +118,7 @@ first_lines <- function(lines, most, noun = "line") {
   if (more <= 0) {
     return(lines)
   }
-  c(
-    utils::head(lines, most),
-    sprintf("... and %s more %s", big(more), plural(more, noun))
-  )
+  c(utils::head(lines, most), paste("... and", count_of(more, paste("more", noun))))
 }
 
 # Cuts texts to a number of columns on the screen.
@@ -195,20 +192,24 @@ print_rows <- function(frame, n, width, first = character()) {
     SIMPLIFY = FALSE
   )
   show_lines(sub(" +$", "", do.call(paste, lines)))
-  if (nrow(frame) > n) {
-    n_more <- nrow(frame) - n
-    show_lines(sprintf("... %s more %s", big(n_more), plural(n_more, "row")))
-  }
+  show_more(nrow(frame) - n, "row")
   more <- setdiff(names(part), kept)
   if (length(more) > 0) {
-    columns <- plural(length(more), "column")
-    words <- sprintf("... %d more %s: %s", length(more), columns, toString(more))
-    show_lines(strwrap(words, width, exdent = 4))
+    words <- paste("...", count_of(length(more), "more column"))
+    show_lines(strwrap(paste0(words, ": ", toString(more)), width, exdent = 4))
   }
 }
 
 # Used in place of cli::pluralize(), which needs the package glue in some versions of cli.
 plural <- function(n, noun) if (n == 1) noun else paste0(noun, "s")
+
+# Returns a count with its noun, such as "2,000 texts".
+count_of <- function(n, noun) paste(big(n), plural(n, noun))
+
+# Prints the number of rows or elements that were left out; nothing for 0 or less.
+show_more <- function(n, noun) {
+  if (n > 0) show_lines(paste("...", count_of(n, paste("more", noun))))
+}
 
 # Formats values as texts in a line with a maximum width on the screen.
 cells_of <- function(x, most = 36L) {

@@ -187,12 +187,7 @@ print.llamaherd_result <- function(
     return(invisible(x))
   }
   n_answered <- sum(!is.na(unclass(x)))
-  cat(sprintf(
-    "<llamaherd_result> %d of %d prompt%s answered\n",
-    n_answered,
-    length(x),
-    if (length(x) == 1) "" else "s"
-  ))
+  show_answered(x, n_answered, length(x))
   if (length(x) == 1 && n_answered == 1 && !fits_line(x, width)) {
     show_lines(c(names(x), plain(x)))
     return(invisible(x))
@@ -205,10 +200,13 @@ print.llamaherd_result <- function(
     room <- max(width - nchar(label[[1]], "width") - 1L, 10L)
     show_lines(paste(label, format(first, width = room)))
   }
-  if (length(x) > n) {
-    cat(sprintf("... and %d more\n", length(x) - n))
-  }
+  show_more(length(x) - n, "prompt")
   invisible(x)
+}
+
+show_answered <- function(x, n, n_all) {
+  all <- count_of(n_all, "prompt")
+  show_lines(sprintf("<%s> %s of %s answered", class(x)[[1]], big(n), all))
 }
 
 # TRUE if print() can show the single answer in one line; otherwise it prints the answer unchanged.

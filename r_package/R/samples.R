@@ -39,22 +39,18 @@ as_samples <- function(result, names, n) {
 
 #' @export
 print.llamaherd_samples <- function(x, ..., n = 10L) {
-  cat(sprintf(
-    "<llamaherd_samples> %d %s, %d %s, %d of them answered\n",
-    length(x),
-    plural(length(x), "prompt"),
-    sum(n_samples(x)),
-    plural(sum(n_samples(x)), "sample"),
-    sum(vapply(x, \(samples) sum(!is.na(unclass(text_result(samples)))), integer(1)))
+  show_lines(sprintf(
+    "<llamaherd_samples> %s, %s, %s of them answered",
+    count_of(length(x), "prompt"),
+    count_of(sum(n_samples(x)), "sample"),
+    big(sum(vapply(x, \(samples) sum(!is.na(unclass(text_result(samples)))), 0L)))
   ))
   label <- encode(labels_of(x))
   for (i in seq_len(min(n, length(x)))) {
     cat(cut_to(label[[i]], getOption("width")), "\n", sep = "")
     show_lines(paste0("  ", format(text_result(x[[i]]), width = getOption("width") - 2L)))
   }
-  if (length(x) > n) {
-    cat(sprintf("... and %d more\n", length(x) - n))
-  }
+  show_more(length(x) - n, "prompt")
   invisible(x)
 }
 

@@ -138,9 +138,8 @@ print.llamaherd_spans <- function(x, ..., n = 20L, width = getOption("width")) {
   if (!is.null(attr(x, "content"))) {
     coders <- paste(attr(x, "coders"), collapse = ", ")
     n_texts <- attr(x, "n_texts")
-    counts <- c(plural(n_texts, "text"), plural(nrow(x), "passage"))
-    head <- "<llamaherd_spans> %d %s, %d %s, coders %s"
-    show_lines(sprintf(head, n_texts, counts[[1]], nrow(x), counts[[2]], coders))
+    counts <- c(count_of(n_texts, "text"), count_of(nrow(x), "passage"))
+    show_lines(sprintf("<llamaherd_spans> %s, coders %s", toString(counts), coders))
   }
   print_rows(plain_frame(x), n, width)
   invisible(x)

@@ -92,12 +92,7 @@ print.llamaherd_table <- function(
   tibble = has_tibble()
 ) {
   failed <- attr(x, "finish_reason") %in% c("error", "cancelled")
-  cat(sprintf(
-    "<llamaherd_table> %d of %d %s answered\n",
-    sum(!failed),
-    length(failed),
-    plural(length(failed), "prompt")
-  ))
+  show_answered(x, sum(!failed), length(failed))
   first <- utils::head(plain_frame(x), n)
   if (tibble) {
     names <- if (is.character(attr(x, "row.names"))) "name"
@@ -105,8 +100,6 @@ print.llamaherd_table <- function(
   } else {
     print(first)
   }
-  if (nrow(x) > n) {
-    cat(sprintf("... and %d more\n", nrow(x) - n))
-  }
+  show_more(nrow(x) - n, "row")
   invisible(x)
 }

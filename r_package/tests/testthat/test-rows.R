@@ -65,4 +65,7 @@ test_that("a print of a thousand rows shows the first and counts the others", {
   expect_output(print(old), "batch")
   expect_identical(first_lines(c("a", "b"), 2L), c("a", "b"))
   expect_identical(first_lines(names, 1L, "row"), c("label 1", "... and 999 more rows"))
+  answers <- new_table(data.frame(x = 1:1200), NULL, finish_reason = rep("stop", 1200))
+  printed <- "<llamaherd_table> 1,200 of 1,200 prompts answered.*[.]{3} 1,180 more rows"
+  expect_output(print(answers), printed)
 })

@@ -160,7 +160,7 @@ test_that("a table prints its first rows, without tibble too", {
     rep('json {"label":"bad"}', 30),
     schema = type_object(label = type_enum("bad"))
   )
-  expect_output(print(answers, n = 3), "30 of 30 prompts.*and 27 more")
+  expect_output(print(answers, n = 3), "30 of 30 prompts.*27 more rows")
   local_mocked <- \(x) print(answers, n = 3, tibble = FALSE)
-  expect_output(local_mocked(), "3 +bad\n... and 27 more")
+  expect_output(local_mocked(), "3 +bad\n... 27 more rows")
 })
