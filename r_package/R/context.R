@@ -136,7 +136,6 @@ context_dots <- function(dots) {
 format.llamaherd_context <- function(x, ...) {
   problem <- object_problem(x)
   plan <- if (is.null(problem)) py_call("context_plan", x$python)
-  actors <- if (is.null(problem)) py_call("cluster_actors", x$python)
   c(
     sprintf("<llamaherd_context> of %s", base_name(x$model$path)),
     sprintf(
@@ -145,9 +144,8 @@ format.llamaherd_context <- function(x, ...) {
       x$n_seq_max,
       x$kv_layout
     ),
-    plan,
     if (!is.null(x$cluster)) paste("cluster", x$cluster),
-    if (!is.null(actors)) format_actors(actors),
+    as_text(plan),
     if (!is.null(problem)) paste("It", problem)
   )
 }
@@ -189,17 +187,3 @@ end_clusters_at_exit <- local({
     }
   }
 })
-
-# Returns one line per actor, and the number of the remaining actors if there are more than `n_max`.
-format_actors <- function(actors, n_max = 10L) {
-  n <- nrow(actors)
-  lines <- sprintf(
-    "  actor %d on %s: %d %s, %s",
-    seq_len(n) - 1L,
-    actors$node,
-    actors$n_threads,
-    vapply(actors$n_threads, plural, "", "thread"),
-    vapply(actors$memory_bytes, format_bytes, "")
-  )
-  c(utils::head(lines, n_max), if (n > n_max) sprintf("  and %d more", n - n_max))
-}

@@ -230,7 +230,7 @@ new_bar <- function(progress, verbosity = 0L, owner = parent.frame()) {
     cli::cli_progress_update(
       set = state[["n_done"]],
       total = state[["n_total"]],
-      extra = list(bar = draw_bar(state), counts = format_counts(state)),
+      extra = list(bar = draw_bar(state), counts = state[["counts"]]),
       id = id,
       .envir = owner
     )
@@ -281,20 +281,9 @@ shiny_session <- function() {
   if (isNamespaceLoaded("shiny")) asNamespace("shiny")$getDefaultReactiveDomain()
 }
 
-# Formats the numbers of finished and of all units, and the progress line from Python.
-format_counts <- function(state) {
-  counts <- if (identical(state[["unit"]], "B")) {
-    paste0(format_bytes(state[["n_done"]]), "/", format_bytes(state[["n_total"]]))
-  } else {
-    sprintf("%.0f/%.0f", state[["n_done"]], state[["n_total"]])
-  }
-  line <- state[["line"]]
-  if (is.null(line) || !nzchar(line)) counts else paste(counts, "|", line)
-}
-
 # Draws the bar, which fills the rest of the line.
 draw_bar <- function(state, width = cli::console_width()) {
-  rest <- nchar(format_counts(state)) + nchar("  | ETA 99m 59s")
+  rest <- nchar(state[["counts"]]) + nchar("  | ETA 99m 59s")
   width <- min(30L, width - rest)
   if (width < 5L) {
     return("")

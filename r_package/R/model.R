@@ -168,18 +168,6 @@ quietly <- function(quiet, expr) {
   if (quiet) suppressWarnings(expr, classes = "llamaherd_warning") else expr
 }
 
-format_bytes <- function(x) {
-  unit <- min(max(floor(log(max(x, 1), 1024)), 0), 4)
-  paste(
-    format(
-      round(x / 1024^unit, if (unit > 1) 1 else 0),
-      nsmall = if (unit > 1) 1 else 0,
-      decimal.mark = "."
-    ),
-    c("bytes", "KiB", "MiB", "GiB", "TiB")[[unit + 1]]
-  )
-}
-
 #' Metadata of a model
 #'
 #' Returns all keys and values of the model's GGUF file.

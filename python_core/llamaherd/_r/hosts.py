@@ -19,10 +19,12 @@ from llamaherd.calls.chat.chat import swap_date, template_date
 from llamaherd.engine.core import checks
 from llamaherd.engine.core.argument import Argument
 from llamaherd.engine.core.errors import ArgumentError, ClusterError, renamed
+from llamaherd.engine.core.phrases import count_of
 from llamaherd.engine.core.words import R
 from llamaherd.engine.hub.cache import cache_folder
 from llamaherd.engine.hub.fetch import FetchWork
 from llamaherd.engine.hub.progress import FetchOptions
+from llamaherd.engine.hub.quantizations import gigabytes
 from llamaherd.engine.hub.repository import checked_token
 from llamaherd.engine.native import abi
 from llamaherd.ray.cluster import Cluster
@@ -131,13 +133,6 @@ def _start_cluster(
         raise _of_cluster(error) from None
     except lh.BadArgumentError as error:
         raise _of_argument(error) from None
-
-
-def cluster_actors(context: lh.Context | Cluster) -> Part | None:
-    """Return the actors as a table; None for another type of context."""
-    if not isinstance(context, Cluster):
-        return None
-    return table_of(context.actors, "node n_threads memory_bytes")
 
 
 @form_of.register
@@ -253,9 +248,18 @@ def context_create(model: lh.Model, options: Mapping[str, Any]) -> dict[str, Any
     return {"python": lh.Context(model, **options)}
 
 
-def context_plan(context: lh.Context) -> str | None:
-    """Return the plan of a context as text; None before its first call."""
-    return None if context.plan is None else str(context.plan)
+def context_plan(context: lh.Context | Cluster) -> list[str]:
+    """Return the plan, unless no call made one yet, and a line for each of ten actors."""
+    plan = [] if context.plan is None else [str(context.plan)]
+    if not isinstance(context, Cluster):
+        return plan
+    actors = [
+        f"  actor {i} on {actor.node}: {count_of(actor.n_threads, 'thread')}, "
+        f"{gigabytes(actor.memory_bytes)}"
+        for i, actor in enumerate(context.actors)
+    ]
+    more = [f"  and {len(actors) - 10} more"] if len(actors) > 10 else []
+    return [*plan, *actors[:10], *more]
 
 
 def tokenize(

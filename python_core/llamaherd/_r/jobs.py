@@ -34,6 +34,7 @@ from llamaherd.engine.core.caller import recorded_warnings
 from llamaherd.engine.core.errors import JournalWarning
 from llamaherd.engine.core.keeping import keep, kept_results
 from llamaherd.engine.core.progress import JobProgress
+from llamaherd.engine.hub.quantizations import gigabytes
 
 _FIRST_WAIT_S = 0.1  # as long as R waits between two checks for Ctrl-C
 _GRACE_S = 0.5  # reports of progress follow each other in a shorter time
@@ -231,13 +232,14 @@ def job_wait(job: lh.Job[Any], timeout_s: float) -> Status:
     progress = job.progress
     # A problem at the end becomes R's warning when the results are collected.
     problem = None if done else job.new_problem()
+    shown = gigabytes if progress.unit == "B" else "{:.0f}".format
+    counts = f"{shown(progress.n_done)}/{shown(progress.n_total)}"
     return {
         "done": done,
         "problem": clean(str(problem or "")),
         "n_done": float(progress.n_done),  # numbers of bytes can exceed 32 bits
         "n_total": float(progress.n_total),
-        "unit": progress.unit,
-        "line": clean(progress.line),
+        "counts": " | ".join(filter(None, [counts, clean(progress.line)])),
         "messages": [clean(text) for text in progress.messages],
     }
 

@@ -30,10 +30,10 @@ test_that("progressr ends a bar when the call ends", {
     bar <- new_bar(TRUE)
     # cli does not pass every state on.
     while (sum(seen == "update") < 3 && !"finish" %in% seen) {
-      bar$show(list(n_done = 3L, n_total = 10L, line = ""))
+      bar$show(list(n_done = 3L, n_total = 10L, counts = ""))
     }
     seen <<- c(seen, "last")
-    bar$show(list(n_done = 10L, n_total = 10L, line = ""))
+    bar$show(list(n_done = 10L, n_total = 10L, counts = ""))
     bar$end()
     "the result"
   }
@@ -45,7 +45,7 @@ test_that("progressr ends a bar when the call ends", {
 test_that("a bar that would be full at once is not shown", {
   bar <- new_bar(TRUE)
   before <- cli::cli_progress_num()
-  bar$show(list(n_done = 0L, n_total = 0L, line = ""))
-  bar$show(list(n_done = 2L, n_total = 2L, line = ""))
+  bar$show(list(n_done = 0L, n_total = 0L, counts = ""))
+  bar$show(list(n_done = 2L, n_total = 2L, counts = ""))
   expect_identical(cli::cli_progress_num(), before)
 })

@@ -266,8 +266,8 @@ test_that("verbosity 2 adds a line of statistics, and progress can be shown", {
 })
 
 test_that("the bar leaves room for the counts", {
-  state <- list(n_done = 5L, n_total = 10L, line = strrep("r", 30))
-  expect_identical(nchar(draw_bar(state, 80)), 80L - 4L - 30L - 18L + 1L)
+  state <- list(n_done = 5L, n_total = 10L, counts = strrep("r", 37))
+  expect_identical(nchar(draw_bar(state, 80)), 80L - 37L - 15L + 1L)
   expect_identical(nchar(draw_bar(state, 200)), 31L)
   expect_identical(draw_bar(state, 50), "")
   expect_match(draw_bar(replace(state, "n_done", 10L), 80), "^[^ ]+ $")
@@ -310,19 +310,12 @@ test_that("a bar comes with the first state and goes at the end", {
 
 test_that("a job's messages are told once, whether there is a bar or not", {
   bar <- new_bar(FALSE)
-  state <- list(n_done = 1, n_total = 2, unit = "B", line = "", messages = "one {1}")
+  state <- list(n_done = 1, n_total = 2, messages = "one {1}")
   expect_message(bar$show(state), "one {1}", fixed = TRUE)
   expect_silent(bar$show(state))
   state$messages <- c("one {1}", "two")
   expect_message(bar$show(state), "two", fixed = TRUE)
   expect_silent(new_bar(FALSE, verbosity = -1L)$show(state))
-})
-
-test_that("bytes are counted in their units", {
-  state <- list(n_done = 2^30, n_total = 5e9, unit = "B", line = "9 MB/s")
-  expect_identical(format_counts(state), "1.0 GiB/4.7 GiB | 9 MB/s")
-  state <- list(n_done = 1, n_total = 3, unit = "prompts", line = "")
-  expect_identical(format_counts(state), "1/3")
 })
 
 test_that("progress bars stay out of knitted documents", {
