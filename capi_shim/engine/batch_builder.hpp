@@ -8,7 +8,7 @@
 
 #include "batch.hpp"
 #include "client.hpp"
-#include "sequences.hpp"
+#include "positions.hpp"
 
 namespace lh {
 

@@ -9,7 +9,7 @@
 #include "clock.hpp"
 #include "kv_cache.hpp"
 #include "llamaherd.h"
-#include "sequences.hpp"
+#include "positions.hpp"
 #include "task.hpp"
 #include "text.hpp"
 

@@ -41,7 +41,7 @@ const char* describe_decode_code(int32_t code) {
 }
 
 // Moves the last answering client into a free sequence id below it. A gap between stream
-// ids splits a batch (see SequencePool).
+// ids splits a batch (see KvCache::acquire).
 void close_gaps(lh::KvCache& kv, const std::vector<Client*>& clients) {
   if (!kv.can_move()) return;
   std::vector<Client*> movable;

@@ -1,5 +1,6 @@
 #include "kv_cache.hpp"
 
+#include <algorithm>
 #include <string>
 
 #include "guard.hpp"
@@ -27,8 +28,7 @@ KvCache::KvCache(llama_context* ctx, const Layout& layout)
     : ctx_(ctx),
       memory_(llama_get_memory(ctx)),
       layout_(layout),
-      positions_(memory_, layout.n_seq_max),
-      pool_(positions_, layout.n_seq_max),
+      positions_(layout.n_seq_max),
       cells_(static_cast<size_t>(layout.n_seq_max)) {}
 
 KvCache::~KvCache() = default;
@@ -39,25 +39,46 @@ int32_t KvCache::n_own_cells(int32_t seq_id) const {
 
 // ---- ids ----------------------------------------------------------------------------
 
+int32_t KvCache::n_seq_used() const {
+  return static_cast<int32_t>(std::count_if(
+      cells_.begin(), cells_.end(), [](const Cells& cells) { return cells.is_used; }));
+}
+
+// Returns n_seq_max if no id is free.
+int32_t KvCache::first_free() const {
+  int32_t seq_id = 0;
+  while (seq_id < n_seq_max() && cells_[static_cast<size_t>(seq_id)].is_used) ++seq_id;
+  return seq_id;
+}
+
 int32_t KvCache::acquire(bool is_prefix) {
-  const int32_t seq_id = is_prefix ? pool_.acquire_last() : pool_.acquire();
-  if (seq_id < 0) {
+  int32_t seq_id = first_free();
+  if (seq_id == n_seq_max()) {
     throw Error(LH_NO_SPACE,
-                "all " + std::to_string(layout_.n_seq_max) + " sequence ids are in use");
+                "all " + std::to_string(seq_id) + " sequence ids are in use");
   }
+  if (is_prefix) {
+    seq_id = n_seq_max() - 1;
+    while (cells(seq_id).is_used) --seq_id;
+  }
+  clear(seq_id);
+  cells(seq_id).is_used = true;
   return seq_id;
 }
 
 void KvCache::release(int32_t seq_id) {
-  if (state_of_ == seq_id) state_of_ = -1;
-  pool_.release(seq_id);
-  uncount(seq_id);
+  clear(seq_id);
+  cells(seq_id).is_used = false;
 }
 
 void KvCache::clear(int32_t seq_id) {
   if (state_of_ == seq_id) state_of_ = -1;
-  positions_.clear(seq_id);
-  uncount(seq_id);
+  llama_memory_seq_rm(memory_, seq_id, -1, -1);
+  positions_.forget(seq_id);
+  Cells& mine = cells(seq_id);
+  n_cells_used_ -= mine.n_own;
+  mine.n_own = 0;
+  mine.shared.reset();
 }
 
 void KvCache::lose_all() {
@@ -72,16 +93,20 @@ void KvCache::count(int32_t seq_id, int32_t n_cells) {
   n_cells_used_ += n_cells;
 }
 
-void KvCache::uncount(int32_t seq_id) {
-  Cells& mine = cells(seq_id);
-  n_cells_used_ -= mine.n_own;
-  mine.n_own = 0;
-  mine.shared.reset();
+void KvCache::advance(int32_t seq_id, int32_t n_tokens) {
+  positions_.set(seq_id, positions_.get(seq_id) + n_tokens);
+  count(seq_id, n_tokens);
 }
 
-void KvCache::advance(int32_t seq_id, int32_t n_tokens) {
-  positions_.advance(seq_id, n_tokens);
-  count(seq_id, n_tokens);
+void KvCache::verify(int32_t seq_id) const {
+  const int32_t next = positions_.get(seq_id);
+  const int32_t cache_end = llama_memory_seq_pos_max(memory_, seq_id) + 1;
+  if (cache_end != next) {
+    throw Error(LH_INTERNAL, "sequence " + std::to_string(seq_id) +
+                                 " is recorded at position " + std::to_string(next) +
+                                 ", but the KV cache ends at " +
+                                 std::to_string(cache_end));
+  }
 }
 
 bool KvCache::cut(int32_t seq_id, int32_t position) {
@@ -118,22 +143,20 @@ int32_t KvCache::fork(int32_t from, int32_t to) {
 }
 
 int32_t KvCache::move_down(int32_t seq_id) {
-  const int32_t gap = pool_.first_free();
-  if (gap < 0 || gap > seq_id) return -1;
-  pool_.acquire();
-  bool is_copied = false;
+  if (first_free() > seq_id) return -1;
+  const int32_t gap = acquire(false);
+  bool is_copied = !layout_.copies_states;
   try {
-    if (layout_.copies_states) {
-      is_copied = copy_as_state(seq_id, gap);
-    } else {
+    if (is_copied) {
       copy_stream(seq_id, gap);
-      is_copied = true;
+    } else {
+      is_copied = copy_as_state(seq_id, gap);
     }
   } catch (...) {
     is_copied = false;
   }
   if (!is_copied) {
-    pool_.release(gap);
+    release(gap);
     return -1;
   }
   positions_.set(gap, positions_.get(seq_id));

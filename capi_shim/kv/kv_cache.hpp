@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "llama.h"
-#include "sequences.hpp"
+#include "positions.hpp"
 
 namespace lh {
 
@@ -32,7 +32,7 @@ class KvCache {
 
   const Positions& positions() const { return positions_; }
   int32_t n_seq_max() const { return layout_.n_seq_max; }
-  int32_t n_seq_used() const { return pool_.n_used(); }
+  int32_t n_seq_used() const;
   int32_t n_cells_used() const { return n_cells_used_; }
   // Returns the number of cells that belong to this sequence alone.
   int32_t n_own_cells(int32_t seq_id) const;
@@ -40,12 +40,14 @@ class KvCache {
   // decode.
   bool has_pending_copies() const { return has_pending_copies_; }
 
-  // Returns a sequence id without cells: the lowest free id; for prefixes, the highest
-  // free id. Throws Error (LH_NO_SPACE) if all ids are in use.
+  // Returns a sequence id without cells. libllama computes streams with consecutive ids
+  // together; a gap in the ids splits the batch. Clients therefore get the lowest free
+  // id. Prefixes, which are idle most of the time, get the highest free id. Throws Error
+  // (LH_NO_SPACE) if all ids are in use.
   int32_t acquire(bool is_prefix);
-  // Frees a sequence id and its cells.
+  // Frees a sequence id and its cells. A free id stays free.
   void release(int32_t seq_id);
-  // Frees the cells of a sequence; its id stays in use.
+  // Frees the cells of a sequence, whatever the records say; its id stays in use.
   void clear(int32_t seq_id);
   // Frees all cells, even in an inconsistent state.
   void lose_all();
@@ -57,11 +59,11 @@ class KvCache {
   bool cut(int32_t seq_id, int32_t position);
   // Removes the cells of a failed decode or of rejected draft tokens. Returns false in
   // the same case as cut().
-  bool rewind(int32_t seq_id) { return positions_.rewind(seq_id); }
+  bool rewind(int32_t seq_id) { return cut(seq_id, positions_.get(seq_id)); }
   // Frees all cells at and after a position. Returns false in the same case as cut().
   bool roll_back(int32_t seq_id, int32_t position);
-  // Throws Error unless the cells end at the recorded position.
-  void verify(int32_t seq_id) const { positions_.verify(seq_id); }
+  // Throws Error with both positions unless the cells end at the recorded position.
+  void verify(int32_t seq_id) const;
 
   // Copies the cells of `from` to sequence `to`, which must have no cells. Returns the
   // number of cells.
@@ -88,13 +90,14 @@ class KvCache {
 
  private:
   struct Cells {
+    bool is_used = false;  // whether the sequence id is in use
     int32_t n_own = 0;
     std::shared_ptr<SharedCells> shared;
   };
 
   Cells& cells(int32_t seq_id) { return cells_.at(static_cast<size_t>(seq_id)); }
   void count(int32_t seq_id, int32_t n_cells);
-  void uncount(int32_t seq_id);
+  int32_t first_free() const;
   void copy(int32_t from, int32_t to);
   void copy_stream(int32_t from, int32_t to);
   bool copy_as_state(int32_t from, int32_t to);
@@ -104,7 +107,6 @@ class KvCache {
   llama_memory_t memory_;
   const Layout layout_;
   Positions positions_;
-  SequencePool pool_;
   int32_t n_cells_used_ = 0;
   bool has_pending_copies_ = false;
   std::vector<uint8_t> state_;  // most recently copied state

@@ -73,7 +73,7 @@ struct Clients {
     return client;
   }
 
-  lh::Positions positions{nullptr, kSequences};
+  lh::Positions positions{kSequences};
   std::deque<lh::Client> clients;
   std::vector<lh::Client*> pointers;
 };

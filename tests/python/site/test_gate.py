@@ -44,7 +44,7 @@ def changed() -> ModuleType:
         ),
         ("tests/python/waiting.py", "python", "server/test_kept_objects.py"),
         ("tests/python/site/test_gate.py", "python", "site/test_gate.py"),
-        ("capi_shim/kv/sequences.hpp", "units", "*tests/capi/kv/*"),
+        ("capi_shim/kv/positions.hpp", "units", "*tests/capi/kv/*"),
         (
             "tests/capi/kv/test_kv_cache.cpp",
             "units",
