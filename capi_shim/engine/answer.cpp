@@ -13,7 +13,7 @@ namespace lh {
 
 Answer::Answer(const lh_model& model, const lh_request& request,
                const std::vector<int32_t>& prompt, SamplerCache& cache)
-    : Task({}),
+    : Task(Kind::kAnswer),
       sampler_(std::make_unique<Sampler>(model, *request.sampling, cache, request.paths)),
       may_draft_(request.draft != 0),
       // Each token with a requested log-probability needs its own logits row.
@@ -23,8 +23,6 @@ Answer::Answer(const lh_model& model, const lh_request& request,
   }
   for (const int32_t token : prompt) sampler_->see(token);
 }
-
-int32_t Answer::first_row(const Client& client) const { return client.n_tokens() - 1; }
 
 std::vector<int32_t> Answer::draft(const Client& client, int32_t n) const {
   if (!may_draft_ || !sampler_->is_greedy()) return {};

@@ -31,7 +31,6 @@ class Answer final : public Task {
   // rows of logits.
   void write_choice(const StepServices& step, Client& client, int32_t node);
 
-  int32_t first_row(const Client& client) const override;
   std::vector<int32_t> draft(const Client& client, int32_t n) const override;
   Answer* free_answer() override { return sampler_->is_free() ? this : nullptr; }
   void see(int32_t token) override { sampler_->see(token); }

@@ -40,6 +40,8 @@ void Client::drop_saved() {
   task->drop_saved();
 }
 
+int32_t Task::first_row(const Client& client) const { return client.n_tokens() - 1; }
+
 float* StepServices::find_logits(int32_t i_logits) const noexcept {
   try {
     return llama_get_logits_ith(ctx, i_logits);

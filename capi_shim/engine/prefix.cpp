@@ -27,7 +27,7 @@ void keep_row(const StepServices& step, const BatchPart& part, LogitRow& row) {
 }  // namespace
 
 int32_t Prefix::first_row(const Client& client) const {
-  return is_whole_ ? client.n_tokens() - 1 : kNoRow;
+  return is_whole_ ? Task::first_row(client) : kNoRow;
 }
 
 // After prefill the cells belong to all forks of the prefix. Cells of padding that

@@ -9,8 +9,7 @@ class Prefix final : public Task {
  public:
   // is_whole: the prefix is also a complete prompt, so the logits of its last token are
   // kept.
-  explicit Prefix(bool is_whole)
-      : Task({/*is_prefix=*/true, /*has_paths=*/false}), is_whole_(is_whole) {}
+  explicit Prefix(bool is_whole) : Task(Kind::kPrefix), is_whole_(is_whole) {}
 
   int32_t first_row(const Client& client) const override;
   void read(Client&, int32_t, float*, LogitRow&) noexcept override {}

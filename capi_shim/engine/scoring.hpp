@@ -23,9 +23,7 @@ class Scoring final : public Task {
   // then: the answer task, which writes the best continuation; NULL: the scores are the
   // result.
   explicit Scoring(std::unique_ptr<Score> score, std::unique_ptr<Answer> then = nullptr)
-      : Task({/*is_prefix=*/false, /*has_paths=*/true}),
-        score_(std::move(score)),
-        then_(std::move(then)) {}
+      : Task(Kind::kScore), score_(std::move(score)), then_(std::move(then)) {}
 
   int32_t first_row(const Client& client) const override;
   void see(int32_t token) override {

@@ -36,27 +36,26 @@ class Task {
  public:
   static constexpr int32_t kNoRow = std::numeric_limits<int32_t>::max();
 
-  // Properties that determine the batches.
-  struct Traits {
-    bool is_prefix = false;  // held after prefill, with one of the highest sequence ids
-    // the tokens are the prompt and a path, which is later removed from the cache
-    bool has_paths = false;
-    // the tokens after the prompt do not belong to the answer
-    bool is_thought = false;
+  enum class Kind : uint8_t {
+    kAnswer,
+    kPrefix,  // held after prefill, with one of the highest sequence ids
+    kScore,   // the tokens are the prompt and a path, which is later removed from the
+              // cache
+    kThought  // the tokens after the prompt do not belong to the answer
   };
 
-  explicit Task(Traits traits) : traits_(traits) {}
+  explicit Task(Kind kind) : kind_(kind) {}
   virtual ~Task() = default;
   Task(const Task&) = delete;
   Task& operator=(const Task&) = delete;
 
-  bool is_prefix() const { return traits_.is_prefix; }
-  bool has_paths() const { return traits_.has_paths; }
-  bool is_thought() const { return traits_.is_thought; }
+  bool is_prefix() const { return kind_ == Kind::kPrefix; }
+  bool has_paths() const { return kind_ == Kind::kScore; }
+  bool is_thought() const { return kind_ == Kind::kThought; }
 
   // Returns the position of the first token whose logits are read; the logits of all
-  // later tokens are read as well. kNoRow: no logits are read.
-  virtual int32_t first_row(const Client& client) const = 0;
+  // later tokens are read as well. kNoRow: no logits are read. By default the last token.
+  virtual int32_t first_row(const Client& client) const;
   // Returns the maximum number of tokens that the client may still write before its
   // answer.
   virtual int32_t n_before_answer(const Client& /*client*/) const { return 0; }
@@ -90,7 +89,7 @@ class Task {
   virtual void describe(lh_client_info& /*info*/) const {}
 
  private:
-  const Traits traits_;
+  const Kind kind_;
 };
 
 }  // namespace lh

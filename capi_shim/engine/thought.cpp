@@ -72,7 +72,7 @@ int64_t room_of(const lh_thinking& t) {
 Thought::Thought(const lh_model& model, const lh_thinking& t,
                  const std::vector<int32_t>& prompt, SamplerCache& cache,
                  std::unique_ptr<Task> then, bool has_logprobs)
-    : Task({/*is_prefix=*/false, /*has_paths=*/false, /*is_thought=*/true}),
+    : Task(Kind::kThought),
       n_vocab_(model.n_vocab()),
       budget_(t.budget),
       start_(model, copy_of(t.start, t.n_start)),
@@ -89,8 +89,6 @@ Thought::Thought(const lh_model& model, const lh_thinking& t,
   sampler_ = std::make_unique<Sampler>(model, *t.sampling, cache);
   for (const int32_t token : prompt) sampler_->see(token);
 }
-
-int32_t Thought::first_row(const Client& client) const { return client.n_tokens() - 1; }
 
 int32_t Thought::n_before_answer(const Client& client) const {
   return std::max(0, budget_ - client.thought->n_tokens);

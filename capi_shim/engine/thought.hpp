@@ -33,7 +33,6 @@ class Thought final : public Task {
           const std::vector<int32_t>& prompt, SamplerCache& cache,
           std::unique_ptr<Task> then, bool has_logprobs);
 
-  int32_t first_row(const Client& client) const override;
   int32_t n_before_answer(const Client& client) const override;
   void start(const StepServices& step, Client& client) override;
   void read(Client& client, int32_t i, float* logits, LogitRow& row) noexcept override;

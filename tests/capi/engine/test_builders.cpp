@@ -32,10 +32,7 @@ lh::BatchLimits pool() {
 // Fake answer with the properties that builders use: the row of its last token is read.
 class LastRow final : public lh::Task {
  public:
-  LastRow() : Task({}) {}
-  int32_t first_row(const lh::Client& client) const override {
-    return client.n_tokens() - 1;
-  }
+  LastRow() : Task(Kind::kAnswer) {}
   void read(lh::Client&, int32_t, float*, lh::LogitRow&) noexcept override {}
   void settle(const lh::StepServices&, lh::BatchPart&, lh::LogitRow&) override {}
 };
@@ -43,10 +40,7 @@ class LastRow final : public lh::Task {
 // Fake score: its tokens after the prompt are a path.
 class OnPath final : public lh::Task {
  public:
-  OnPath() : Task({/*is_prefix=*/false, /*has_paths=*/true}) {}
-  int32_t first_row(const lh::Client& client) const override {
-    return client.n_tokens() - 1;
-  }
+  OnPath() : Task(Kind::kScore) {}
   void read(lh::Client&, int32_t, float*, lh::LogitRow&) noexcept override {}
   void settle(const lh::StepServices&, lh::BatchPart&, lh::LogitRow&) override {}
 };
