@@ -9,14 +9,12 @@ using lh::deref;
 using lh::guard;
 
 void lh_embedder_default_params(lh_embedder_params* params) {
-  guard(nullptr, [&] {
-    auto p = lh::sized<lh_embedder_params>();
+  lh::set_defaults(params, [](lh_embedder_params& p) {
     p.pooling = LH_POOLING_MEAN;
     p.normalize = 1;
     p.n_batch = 512;
     p.n_ctx = 512;
     p.n_seq_max = 1;
-    deref(params, "params") = p;
   });
 }
 

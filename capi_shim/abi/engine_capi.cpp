@@ -12,8 +12,7 @@ using lh::deref_sized;
 using lh::guard;
 
 void lh_engine_default_params(lh_engine_params* params) {
-  guard(nullptr, [&] {
-    auto p = lh::sized<lh_engine_params>();
+  lh::set_defaults(params, [](lh_engine_params& p) {
     p.n_ctx = 2048;
     p.n_seq_max = 1;
     p.n_batch = 512;
@@ -28,33 +27,26 @@ void lh_engine_default_params(lh_engine_params* params) {
     p.yarn_attn_factor = -1.0F;
     p.yarn_beta_fast = -1.0F;
     p.yarn_beta_slow = -1.0F;
-    deref(params, "params") = p;
   });
 }
 
 void lh_sampling_default_params(lh_sampling_params* params) {
-  guard(nullptr, [&] {
-    auto p = lh::sized<lh_sampling_params>();
+  lh::set_defaults(params, [](lh_sampling_params& p) {
 #define LH_REAL(name, value, low, high) p.name = value;
 #define LH_WHOLE(name, value, low, high) p.name = value;
 #include "plain_settings.inc"
 #undef LH_REAL
 #undef LH_WHOLE
     p.seed = 1234;
-    deref(params, "params") = p;
   });
 }
 
 void lh_request_default_params(lh_request* request) {
-  guard(nullptr, [&] {
-    auto p = lh::sized<lh_request>();
-    p.fork_from = -1;
-    deref(request, "request") = p;
-  });
+  lh::set_defaults(request, [](lh_request& p) { p.fork_from = -1; });
 }
 
 void lh_run_default_params(lh_run_params* params) {
-  guard(nullptr, [&] { deref(params, "params") = lh::sized<lh_run_params>(); });
+  lh::set_defaults(params, [](lh_run_params&) {});
 }
 
 int32_t lh_sampling_check(const lh_model* model, const lh_sampling_params* params,

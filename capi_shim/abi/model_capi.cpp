@@ -107,11 +107,9 @@ uint32_t lh_derive_seed(uint32_t seed, uint64_t index) {
 // ---- model --------------------------------------------------------------------------
 
 void lh_model_default_params(lh_model_params* params) {
-  guard(nullptr, [&] {
-    auto p = lh::sized<lh_model_params>();
+  lh::set_defaults(params, [](lh_model_params& p) {
     p.use_mmap = 1;
     p.split_mode = LLAMA_SPLIT_MODE_LAYER;
-    deref(params, "params") = p;
   });
 }
 

@@ -17,7 +17,6 @@
 #include "prompt.hpp"
 
 using lh::deref;
-using lh::value_or;
 
 // These layouts must not change: clients compiled with an earlier header use them.
 static_assert(sizeof(newrllama_parallel_params) == 28 &&
@@ -104,6 +103,16 @@ const lh_model& model_of(newrllama_model_handle handle) {
   return *deref(handle, "model").model;
 }
 
+const lh_model* model_or_null(newrllama_model_handle handle) {
+  return handle == nullptr ? nullptr : handle->model.get();
+}
+
+// Returns a property of a vocabulary; `fallback` without a model.
+template <class T>
+T of_vocab(newrllama_model_handle model, T fallback, T (*get)(const llama_vocab*)) {
+  return lh::value_or(fallback, [&] { return get(model_of(model).vocab()); });
+}
+
 lh::Error aborted() { return {LH_ABORTED, "the call was ended by newrllama_abort"}; }
 
 }  // namespace
@@ -116,9 +125,7 @@ newrllama_error_code newrllama_backend_init(const char** error_message) {
   return guarded(error_message, [] { lh::backend_init(false); });
 }
 
-void newrllama_backend_free(void) {
-  lh::guard(nullptr, [] { lh::backend_free(); });
-}
+void newrllama_backend_free(void) { lh_backend_free(); }
 
 newrllama_error_code newrllama_model_load(const char* model_path, int n_gpu_layers,
                                           bool use_mmap, bool use_mlock,
@@ -300,68 +307,55 @@ newrllama_error_code newrllama_stats(newrllama_context_handle ctx, char** text_o
 // ---- vocabulary ------------------------------------------------------------------
 
 const char* newrllama_token_get_text(newrllama_model_handle model, int32_t token) {
-  return value_or<const char*>(nullptr,
-                               [&] { return lh_token_text(&model_of(model), token); });
+  return lh_token_text(model_or_null(model), token);
 }
 
 float newrllama_token_get_score(newrllama_model_handle model, int32_t token) {
-  return value_or(0.0F, [&] { return lh_token_score(&model_of(model), token); });
+  return lh_token_score(model_or_null(model), token);
 }
 
 int newrllama_token_get_attr(newrllama_model_handle model, int32_t token) {
-  return value_or(0, [&] { return std::max(0, lh_token_attr(&model_of(model), token)); });
+  return std::max(0, lh_token_attr(model_or_null(model), token));
 }
 
 bool newrllama_token_is_eog(newrllama_model_handle model, int32_t token) {
-  return value_or(false, [&] { return lh_token_is_eog(&model_of(model), token) != 0; });
+  return lh_token_is_eog(model_or_null(model), token) != 0;
 }
 
 bool newrllama_token_is_control(newrllama_model_handle model, int32_t token) {
-  return value_or(false,
-                  [&] { return lh_token_is_control(&model_of(model), token) != 0; });
+  return lh_token_is_control(model_or_null(model), token) != 0;
 }
-
-namespace {
-
-int32_t special_token(newrllama_model_handle model,
-                      llama_token (*get)(const llama_vocab*)) {
-  return value_or<int32_t>(-1, [&] { return get(model_of(model).vocab()); });
-}
-
-}  // namespace
 
 int32_t newrllama_token_bos(newrllama_model_handle model) {
-  return special_token(model, llama_vocab_bos);
+  return of_vocab(model, -1, llama_vocab_bos);
 }
 int32_t newrllama_token_eos(newrllama_model_handle model) {
-  return special_token(model, llama_vocab_eos);
+  return of_vocab(model, -1, llama_vocab_eos);
 }
 int32_t newrllama_token_sep(newrllama_model_handle model) {
-  return special_token(model, llama_vocab_sep);
+  return of_vocab(model, -1, llama_vocab_sep);
 }
 int32_t newrllama_token_nl(newrllama_model_handle model) {
-  return special_token(model, llama_vocab_nl);
+  return of_vocab(model, -1, llama_vocab_nl);
 }
 int32_t newrllama_token_pad(newrllama_model_handle model) {
-  return special_token(model, llama_vocab_pad);
+  return of_vocab(model, -1, llama_vocab_pad);
 }
 int32_t newrllama_token_eot(newrllama_model_handle model) {
-  return special_token(model, llama_vocab_eot);
+  return of_vocab(model, -1, llama_vocab_eot);
 }
 int32_t newrllama_token_fim_pre(newrllama_model_handle model) {
-  return special_token(model, llama_vocab_fim_pre);
+  return of_vocab(model, -1, llama_vocab_fim_pre);
 }
 int32_t newrllama_token_fim_mid(newrllama_model_handle model) {
-  return special_token(model, llama_vocab_fim_mid);
+  return of_vocab(model, -1, llama_vocab_fim_mid);
 }
 int32_t newrllama_token_fim_suf(newrllama_model_handle model) {
-  return special_token(model, llama_vocab_fim_suf);
+  return of_vocab(model, -1, llama_vocab_fim_suf);
 }
 bool newrllama_add_bos_token(newrllama_model_handle model) {
-  return value_or(false,
-                  [&] { return llama_vocab_get_add_bos(model_of(model).vocab()); });
+  return of_vocab(model, false, llama_vocab_get_add_bos);
 }
 bool newrllama_add_eos_token(newrllama_model_handle model) {
-  return value_or(false,
-                  [&] { return llama_vocab_get_add_eos(model_of(model).vocab()); });
+  return of_vocab(model, false, llama_vocab_get_add_eos);
 }

@@ -28,12 +28,14 @@ LH_STRUCT_NAME(lh_request);
 LH_STRUCT_NAME(lh_run_params);
 #undef LH_STRUCT_NAME
 
-// Returns a zeroed struct with its size set.
-template <class T>
-T sized() {
-  T value{};
-  value.struct_size = sizeof(T);
-  return value;
+// Sets a client's struct to zeros, with its size, and then the defaults that `fill` sets.
+template <class T, class Fill>
+void set_defaults(T* params, Fill fill) noexcept {
+  guard(nullptr, [&] {
+    T& p = deref(params, "params") = {};
+    p.struct_size = sizeof(T);
+    fill(p);
+  });
 }
 
 // Throws Error (LH_INVALID_ARGUMENT) unless the client's struct has the library's size.

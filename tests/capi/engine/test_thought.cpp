@@ -9,7 +9,6 @@
 
 #include "engine_fixture.hpp"
 #include "guard.hpp"
-#include "struct_size.hpp"
 #include "utf8.hpp"
 
 namespace {
@@ -31,7 +30,8 @@ struct Thinking {
     const auto n = [](const Tokens& tokens) {
       return static_cast<int32_t>(tokens.size());
     };
-    native = lh::sized<lh_thinking>();
+    native = {};
+    native.struct_size = sizeof(native);
     native.budget = budget;
     native.is_open = is_open ? 1 : 0;
     native.start = start.data();
