@@ -21,7 +21,6 @@ class Answer final : public Task {
   Answer(const lh_model& model, const lh_request& request,
          const std::vector<int32_t>& prompt, SamplerCache& cache);
 
-  uint32_t seed() const { return sampler_->seed(); }
   // See Sampler.
   const Choices* sought() const { return sampler_->sought(); }
   // Adds a token that another sampler drew from the row; NULL: the row does not exist.

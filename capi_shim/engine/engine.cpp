@@ -298,6 +298,7 @@ Client lh_engine::make_client(const lh_request& request) {
   client.n_prompt = request.n_tokens;
   client.max_tokens = request.max_tokens;
   client.priority = request.priority;
+  if (request.sampling != nullptr) client.seed = request.sampling->seed;
   client.is_watched = request.watch != 0;
   client.keeps = request.keep != 0;
   // A choice ends by itself; a stop text could only truncate it.

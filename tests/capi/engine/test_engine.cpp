@@ -53,6 +53,7 @@ TEST_CASE("max_tokens counts exactly; a sequence id is free as soon as its clien
   toy::submit(f.engine, Request(2, kHello, 5));
   CHECK(toy::run(f.engine).events == std::vector<int64_t>{1});
   CHECK(f.engine.get(1).n_generated == 1);
+  CHECK(f.engine.get(1).seed == 1234);
   CHECK(f.engine.get(1).finish == LH_FINISH_LENGTH);
   CHECK(f.engine.info().n_seq_used == 1);
   CHECK(toy::run(f.engine).events == std::vector<int64_t>{2});
