@@ -170,7 +170,7 @@ int32_t MixedBatch::n_draft(int32_t draft_rows) const {
       std::min({kFewRows, limits_.n_ubatch, limits_.capacity, draft_rows});
   int32_t n = std::min(kDraft, n_rows / static_cast<int32_t>(parts_.size()) - 1);
   for (const BatchPart& part : parts_) {
-    if (part.client->state != LH_STATE_DECODE || part.n_tokens > 1) return 0;
+    if (part.client->state != LH_STATE_DECODE || n_pending(*part.client) > 1) return 0;
     n = std::min(n, limits_.n_ctx_seq - positions_.get(part.client->seq_id) - 1);
   }
   return n;

@@ -92,6 +92,19 @@ TEST_CASE("what is guessed wrongly leaves nothing behind") {
   }
 }
 
+TEST_CASE("nothing is guessed while forced tokens wait for a later batch") {
+  Fixture f(2048, 8, false);
+  repeat();
+  submit(f.engine, 6, 100);
+  Request forced(6, distinct_prompt(6), 100);
+  forced.may_draft().sampling.grammar = "root ::= ([ab] \"xyxyxy\")+";
+  toy::submit(f.engine, std::move(forced));
+  toy::run_all(f.engine);
+  CHECK(f.engine.stats().n_draft > 0);
+  CHECK(f.engine.stats().n_failed_decodes == 0);
+  CHECK(f.engine.get(6).n_generated == 100);
+}
+
 TEST_CASE("a guess takes no cell that is not there") {
   for (const bool unified : {true, false}) {
     const auto n_each = static_cast<int32_t>(distinct_prompt(1).size()) + 40;
