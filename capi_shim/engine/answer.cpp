@@ -155,6 +155,7 @@ void Answer::write_choice(const StepServices& step, Client& client, int32_t node
   client.state = LH_STATE_PREFILL;
   client.lost_at = -1;
   client.verified = false;
+  client.n_kept_max = INT32_MAX;
   if (client.n_prompt == 1 || !step.kv.roll_back(client.seq_id, client.n_prompt - 1)) {
     step.kv.clear(client.seq_id);
   }

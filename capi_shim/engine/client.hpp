@@ -29,6 +29,8 @@ struct Client {
   int32_t priority = 0;
   bool is_watched = false;  // report the first token as an event
   bool keeps = false;       // keep the cells if the request ends by itself
+  // maximum tokens whose cells may be kept: later cells may be of other paths of a score
+  int32_t n_kept_max = INT32_MAX;
   lh_state state = LH_STATE_PREFILL;
   lh_finish finish = LH_FINISH_NONE;
   int32_t seq_id = -1;

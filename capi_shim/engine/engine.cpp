@@ -208,8 +208,7 @@ void lh_engine::describe_kept(const Client& client, lh_client_info& out) {
   const bool has_all = n_swa == 0 || stage_->params.swa_full != 0 || n_cells <= n_swa;
   const bool can_cut = has_all && !is_recurrent_;
   const int32_t n_shared = n_cells - stage_->kv.n_own_cells(client.seq_id);
-  const int32_t n_kept =
-      client.task->has_paths() ? std::min(n_cells, client.n_prompt) : n_cells;
+  const int32_t n_kept = std::min(n_cells, client.n_kept_max);
   const int32_t least = can_cut ? std::max(1, n_shared) : n_cells;
   if (least < 1 || least > n_kept) return;
   out.kept = client.tokens.data();

@@ -49,6 +49,7 @@ void Scoring::settle(const StepServices& step, BatchPart& part, LogitRow& /*row*
   if (part.n_rows == 0) return;
   Client& client = *part.client;
   client.logits.reset();
+  client.n_kept_max = client.n_prompt;
   try {
     if (!score_->count_rows(part.n_rows)) {
       throw Error(LH_DECODE_ERROR, part.logits == nullptr

@@ -85,6 +85,19 @@ TEST_CASE("cells of rejected draft tokens are not kept") {
   CHECK(f.engine.seq_pos_max(0) == static_cast<int32_t>(tokens.size()) - 1);
 }
 
+TEST_CASE("a choice keeps no cells of other choices that were scored") {
+  for (const bool unified : {true, false}) {
+    for (size_t n = 0; n < 20; ++n) {
+      Endless f(256, 4, unified);
+      ask(f,
+          Request(1, kRules + std::string(n, 'x'), 6).choose({"abc", "abd", "b", "cde"}));
+      const auto talk = kept(f, 1) + "!";
+      ask(f, Request(2, talk, 6).continues(1, f.engine.get(1).n_kept));
+      CHECK(f.text(2) == fake::answer(talk, 6));
+    }
+  }
+}
+
 TEST_CASE("requests that are cancelled, or keep nothing, give their cells back") {
   Fixture f;
   toy::submit(f.engine, Request(1, kRules, 6).keep());
