@@ -219,11 +219,6 @@ void Herd::collect(int64_t id) {
   engine_.release(id);
 }
 
-void Herd::fail(int64_t id, const std::string& message) {
-  engine_.end(id, LH_FINISH_ERROR, message.c_str());
-  collect(id);
-}
-
 // Handles a rejected batch: decodes the clients in halves until the client at fault is
 // rejected alone. The clients of each successful half complete their step, so no work is
 // lost. A temporary failure ends no client, because a client fails only after two
@@ -240,7 +235,8 @@ void Herd::isolate(const std::vector<int64_t>& ids) {
     if (aborted_) return;
     if (status != LH_DECODE_ERROR) continue;
     if (part.size() == 1) {
-      fail(part[0], message);
+      engine_.end(part[0], LH_FINISH_ERROR, message.c_str());
+      collect(part[0]);
     } else {
       isolate(part);
     }

@@ -70,7 +70,6 @@ class Herd {
                        std::string& message);
   void collect(int64_t id);
   void isolate(const std::vector<int64_t>& ids);
-  void fail(int64_t id, const std::string& message);
 
   lh_engine& engine_;
   std::vector<HerdPrompt> prompts_;
