@@ -139,7 +139,7 @@ lh_status lh_engine::decode_batch(lh_run_result& result, std::string& message) {
   const bool was_begun = code != kNoSlot && code != kInvalidBatch;
   if ((is_recurrent_ && was_begun) || !rewind_batch()) lose_states();
   if (abort_flag_->load()) return LH_ABORTED;
-  statistics_.count_failure();
+  statistics_.count(&lh_stats::n_failed_decodes);
   result.decode_code = code;
   if (reason.empty()) reason = mark.first_problem();
   message = "llama_decode returned " + std::to_string(code) + " (" +
@@ -168,7 +168,7 @@ void lh_engine::lose_states() {
     if (client.is_active()) client.state = LH_STATE_PREFILL;
   }
   stage_->kv.lose_all();
-  statistics_.count_lost();
+  statistics_.count(&lh_stats::n_lost);
 }
 
 // Tests whether a client is still computing tokens again that it had computed before its

@@ -30,12 +30,8 @@ void Statistics::count_batch(int32_t n_cells_used) {
   }
 }
 
-void Statistics::count_failure() {
-  for (lh_stats* counts : in_batch_) ++counts->n_failed_decodes;
-}
-
-void Statistics::count_lost() {
-  for (lh_stats* counts : in_batch_) ++counts->n_lost;
+void Statistics::count(int64_t lh_stats::* number) {
+  for (lh_stats* counts : in_batch_) ++(counts->*number);
 }
 
 }  // namespace lh

@@ -32,8 +32,8 @@ class Statistics {
   // Starts a batch; the functions below refer to this batch.
   void begin_batch(const std::vector<BatchPart>& parts);
   void count_batch(int32_t n_cells_used);
-  void count_failure();
-  void count_lost();
+  // Adds 1.
+  void count(int64_t lh_stats::* number);
 
  private:
   lh_stats all_{};
