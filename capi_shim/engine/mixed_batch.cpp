@@ -32,7 +32,9 @@ void MixedBatch::choose_parts(const std::vector<Client*>& running, int32_t draft
   // prompts are computed in the same parts as when they run alone. If a prompt needs
   // several batches, shorter prompts pass it in every second batch, and their last tokens
   // are computed together with tokens of answers.
-  const std::vector<Client*> clients = in_turn(running);
+  std::vector<Client*> clients = running;
+  const bool is_passed = was_cut_ && let_short_prompts_pass(clients);
+  was_cut_ = false;
   const bool has_long =
       std::any_of(clients.begin(), clients.end(), [this](const Client* c) {
         return is_prompt(*c) && n_pending(*c) > limits_.n_prompt;
@@ -57,7 +59,7 @@ void MixedBatch::choose_parts(const std::vector<Client*>& running, int32_t draft
       const bool completes =
           n == n_all && client->task->first_row(*client) != Task::kNoRow;
       if (has_streams && n < n_all && has_prompt) continue;
-      was_cut_ = was_cut_ || (state == LH_STATE_PREFILL && n < n_all && !is_passed_);
+      was_cut_ = was_cut_ || (state == LH_STATE_PREFILL && n < n_all && !is_passed);
       const bool is_awaited =
           client->is_watched && (n_prompts == 1 || client->priority > 0);
       if (has_streams && completes && !is_awaited && n > 1 && n < kTile) --n;
@@ -72,14 +74,6 @@ void MixedBatch::choose_parts(const std::vector<Client*>& running, int32_t draft
     pad_parts();
   }
   choose_drafts(draft_rows);
-}
-
-// Returns the clients in the order in which they get the rows of the batch.
-std::vector<Client*> MixedBatch::in_turn(const std::vector<Client*>& clients) {
-  std::vector<Client*> ordered = clients;
-  is_passed_ = was_cut_ && let_short_prompts_pass(ordered);
-  was_cut_ = false;
-  return ordered;
 }
 
 // Returns the maximum number of tokens per answer. In a pool there is no limit.

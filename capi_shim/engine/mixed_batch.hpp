@@ -13,15 +13,12 @@ class MixedBatch final : public BatchBuilder {
  private:
   void choose_parts(const std::vector<Client*>& clients, int32_t draft_rows) override;
   void add_parts() override;
-  std::vector<Client*> in_turn(const std::vector<Client*>& clients);
   int32_t answer_limit_of(const std::vector<Client*>& clients) const;
   int32_t add_paths(const std::vector<Client*>& clients);
   void sort_new(bool prefixes);
   void pad_parts();
   int32_t n_draft(int32_t draft_rows) const;
   void choose_drafts(int32_t draft_rows);
-
-  bool is_passed_ = false;  // whether short prompts pass a long one in this batch
 };
 
 }  // namespace lh
