@@ -10,7 +10,10 @@
 #include "amx.hpp"
 #include "guard.hpp"
 #include "log.hpp"
+#include "mixed_batch.hpp"
+#include "openmp.hpp"
 #include "round_up.hpp"
+#include "uniform_batch.hpp"
 
 namespace lh {
 namespace {
@@ -139,24 +142,8 @@ bool has_loose_streams(const lh_model& model, const lh_engine_params& p) {
   return p.kv_unified == 0 && p.deterministic == 0 && !has_recurrent_states(model);
 }
 
-}  // namespace
-
-bool has_recurrent_states(const lh_model& model) {
-  return llama_model_is_recurrent(model.get()) || llama_model_is_hybrid(model.get());
-}
-
-void check_params(const lh_model& model, const lh_engine_params& p) {
-  check_sizes(p);
-  check_rope(p);
-  if (p.deterministic != 0) check_deterministic(model, p);
-  if (llama_model_has_encoder(model.get()) || !llama_model_has_decoder(model.get())) {
-    throw Error(LH_CONTEXT_ERROR,
-                "the model has an encoder; only decoder models generate text here");
-  }
-}
-
-ContextPtr make_context(const lh_model& model, const lh_engine_params& params,
-                        std::atomic<bool>* abort_flag) {
+ContextPtr engine_context(const lh_model& model, const lh_engine_params& params,
+                          std::atomic<bool>* abort_flag) {
   check_params(model, params);
   llama_context_params native = llama_context_default_params();
   native.n_ctx = static_cast<uint32_t>(params.n_ctx);
@@ -165,8 +152,7 @@ ContextPtr make_context(const lh_model& model, const lh_engine_params& params,
   native.n_batch = std::max(batch_capacity(params), native.n_ubatch);
   native.n_outputs_max = n_outputs_max(model, params);
   if (params.n_threads > 0) {
-    native.n_threads = params.n_threads;
-    native.n_threads_batch = params.n_threads;
+    native.n_threads = native.n_threads_batch = params.n_threads;
   }
   if (params.n_threads_batch > 0) native.n_threads_batch = params.n_threads_batch;
   native.kv_unified = params.kv_unified != 0;
@@ -176,27 +162,14 @@ ContextPtr make_context(const lh_model& model, const lh_engine_params& params,
   if (params.type_k >= 0) native.type_k = static_cast<ggml_type>(params.type_k);
   if (params.type_v >= 0) native.type_v = static_cast<ggml_type>(params.type_v);
   set_rope(native, params);
-  native.no_perf = true;
   // A GPU build would compute large batches of layers in host memory on the GPU.
   native.op_offload = params.deterministic == 0;
-  native.abort_callback = abort_is_set;
-  native.abort_callback_data = abort_flag;
-  require_memory(kRoom);
-  const LargeBlocksApart apart;
-  const LogMark mark;
-  ContextPtr ctx(llama_init_from_model(model.get(), native));
-  if (!ctx) {
-    throw Error(LH_CONTEXT_ERROR, "no llama_context could be made (n_ctx " +
-                                      std::to_string(params.n_ctx) + ", n_seq_max " +
-                                      std::to_string(params.n_seq_max) +
-                                      "): " + mark.first_problem());
-  }
+  ContextPtr ctx = make_context(model, native, abort_flag);
   if (llama_get_memory(ctx.get()) == nullptr) {
     throw Error(LH_CONTEXT_ERROR,
                 "the model keeps no memory of a text, so it cannot "
                 "generate (is it an embedding model?)");
   }
-  model.adapters().set(ctx.get());
   return ctx;
 }
 
@@ -255,5 +228,59 @@ std::vector<double> make_state_key(const lh_model& model, const lh_engine_params
           p.yarn_beta_slow,
           static_cast<double>(p.yarn_orig_ctx)};
 }
+
+std::unique_ptr<BatchBuilder> make_builder(const Positions& positions,
+                                           const BatchLimits& limits) {
+  if (limits.is_uniform) return std::make_unique<UniformBatch>(positions, limits);
+  return std::make_unique<MixedBatch>(positions, limits);
+}
+
+}  // namespace
+
+bool has_recurrent_states(const lh_model& model) {
+  return llama_model_is_recurrent(model.get()) || llama_model_is_hybrid(model.get());
+}
+
+void check_params(const lh_model& model, const lh_engine_params& p) {
+  check_sizes(p);
+  check_rope(p);
+  if (p.deterministic != 0) check_deterministic(model, p);
+  if (llama_model_has_encoder(model.get()) || !llama_model_has_decoder(model.get())) {
+    throw Error(LH_CONTEXT_ERROR,
+                "the model has an encoder; only decoder models generate text here");
+  }
+}
+
+ContextPtr make_context(const lh_model& model, llama_context_params native,
+                        std::atomic<bool>* abort_flag) {
+  native.no_perf = true;
+  native.abort_callback = abort_is_set;
+  native.abort_callback_data = abort_flag;
+  require_memory(kRoom);
+  const LargeBlocksApart apart;
+  const LogMark mark;
+  ContextPtr ctx(llama_init_from_model(model.get(), native));
+  if (!ctx) {
+    throw Error(LH_CONTEXT_ERROR, "no llama_context could be made (n_ctx " +
+                                      std::to_string(native.n_ctx) + ", n_seq_max " +
+                                      std::to_string(native.n_seq_max) +
+                                      "): " + mark.first_problem());
+  }
+  model.adapters().set(ctx.get());
+  return ctx;
+}
+
+// In the deterministic mode, prompts are padded to whole groups of rows.
+Stage::Stage(const lh_model& model, const lh_engine_params& p,
+             std::atomic<bool>* abort_flag, Statistics& statistics)
+    : params(p),
+      ctx(engine_context(model, p, abort_flag)),
+      limits(batch_limits(model, p, ctx.get())),
+      n_prompt_max(limits.n_ctx_seq - (limits.is_uniform ? kUniformRows - 1 : 0)),
+      state_key(make_state_key(model, p, ctx.get())),
+      kv(ctx.get(), cache_layout(model, p)),
+      builder(make_builder(kv.positions(), limits)),
+      sampler(model, ctx.get(), kv, statistics,
+              own_threads() ? llama_n_threads_batch(ctx.get()) : 1) {}
 
 }  // namespace lh

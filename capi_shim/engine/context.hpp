@@ -1,4 +1,4 @@
-// Creation of llama_contexts for the engine.
+// llama_contexts, and the objects that belong to the context of an engine.
 #pragma once
 
 #include <atomic>
@@ -10,6 +10,8 @@
 #include "llama.h"
 #include "llamaherd.h"
 #include "model.hpp"
+#include "statistics.hpp"
+#include "step_sampler.hpp"
 
 namespace lh {
 
@@ -18,6 +20,11 @@ struct ContextDeleter {
 };
 using ContextPtr = std::unique_ptr<llama_context, ContextDeleter>;
 
+// Creates a context with the model's adapters, whose computations abort while abort_flag
+// is set. Throws Error (LH_CONTEXT_ERROR) if libllama creates no context.
+ContextPtr make_context(const lh_model& model, llama_context_params native,
+                        std::atomic<bool>* abort_flag);
+
 // Tests whether any layer keeps a recurrent state, which cannot be truncated.
 bool has_recurrent_states(const lh_model& model);
 
@@ -25,20 +32,23 @@ bool has_recurrent_states(const lh_model& model);
 // LH_CONTEXT_ERROR if the model cannot have a context with these parameters.
 void check_params(const lh_model& model, const lh_engine_params& params);
 
-// Creates a llama_context whose decodes abort while abort_flag is set. Throws the same
-// errors as check_params, and Error (LH_CONTEXT_ERROR) if libllama creates no context.
-ContextPtr make_context(const lh_model& model, const lh_engine_params& params,
-                        std::atomic<bool>* abort_flag);
+// Objects that are created and destroyed with the context of an engine.
+struct Stage {
+  // The arguments must outlive the stage. Throws the same errors as check_params and
+  // make_context.
+  Stage(const lh_model& model, const lh_engine_params& params,
+        std::atomic<bool>* abort_flag, Statistics& statistics);
 
-// Derives the layout of KV cells, and the limits of batches, from the parameters.
-KvCache::Layout cache_layout(const lh_model& model, const lh_engine_params& params);
-BatchLimits batch_limits(const lh_model& model, const lh_engine_params& params,
-                         const llama_context* ctx);
-
-// Returns a key for saved sequences. A state that was saved in one context can be
-// restored in another context with an equal key, because the cells have the same layout
-// and values.
-std::vector<double> make_state_key(const lh_model& model, const lh_engine_params& params,
-                                   const llama_context* ctx);
+  const lh_engine_params params;
+  const ContextPtr ctx;
+  const BatchLimits limits;
+  const int32_t n_prompt_max;  // maximum tokens of a prompt
+  // A state that was saved in one context can be restored in another context with an
+  // equal key, because the cells have the same layout and values.
+  const std::vector<double> state_key;
+  KvCache kv;
+  const std::unique_ptr<BatchBuilder> builder;
+  StepSampler sampler;
+};
 
 }  // namespace lh

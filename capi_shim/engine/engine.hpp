@@ -10,11 +10,10 @@
 #include <vector>
 
 #include "client.hpp"
+#include "context.hpp"
 #include "llamaherd.h"
 #include "model.hpp"
 #include "sampler.hpp"
-#include "stage.hpp"
-#include "statistics.hpp"
 
 struct lh_engine {
  public:

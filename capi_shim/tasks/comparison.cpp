@@ -4,9 +4,7 @@
 #include <cmath>
 #include <string>
 
-#include "abort_flag.hpp"
 #include "guard.hpp"
-#include "log.hpp"
 
 using lh::Error;
 
@@ -72,8 +70,7 @@ lh_comparison::lh_comparison(const lh_model& base, const lh_model& other,
   other_ = make_context(other, n_threads);
 }
 
-lh_comparison::ContextPtr lh_comparison::make_context(const lh_model& model,
-                                                      int32_t n_threads) {
+lh::ContextPtr lh_comparison::make_context(const lh_model& model, int32_t n_threads) {
   if (llama_model_has_encoder(model.get()) || !llama_model_has_decoder(model.get())) {
     throw Error(LH_MODEL_ERROR,
                 "the model has an encoder; only decoder models predict text");
@@ -84,16 +81,7 @@ lh_comparison::ContextPtr lh_comparison::make_context(const lh_model& model,
   native.n_ubatch = kPiece;
   native.n_seq_max = 1;
   if (n_threads > 0) native.n_threads = native.n_threads_batch = n_threads;
-  native.no_perf = true;
-  native.abort_callback = lh::abort_is_set;
-  native.abort_callback_data = &abort_flag_;
-  lh::require_memory(lh::kRoom);
-  const lh::LogMark mark;
-  ContextPtr ctx(llama_init_from_model(model.get(), native));
-  if (!ctx) {
-    throw Error(LH_CONTEXT_ERROR,
-                "no llama_context could be made: " + mark.first_problem());
-  }
+  lh::ContextPtr ctx = lh::make_context(model, native, &abort_flag_);
   if (llama_get_memory(ctx.get()) == nullptr) {
     throw Error(LH_MODEL_ERROR,
                 "the model keeps no memory of a text (is it an embedding model?)");
@@ -108,7 +96,7 @@ void lh_comparison::add(const int32_t* tokens, int32_t n_tokens) {
                 "tokens[" + std::to_string(i) + "] is " + std::to_string(tokens[i]) +
                     ", but the vocabulary has " + std::to_string(n_vocab_) + " tokens");
   }
-  for (const ContextPtr* ctx : {&base_, &other_}) {
+  for (const lh::ContextPtr* ctx : {&base_, &other_}) {
     llama_memory_clear(llama_get_memory(ctx->get()), true);
   }
   // As in llama.cpp's perplexity program, only tokens in the second half of a chunk are

@@ -6,8 +6,7 @@
 #include <memory>
 #include <vector>
 
-#include "batch.hpp"
-#include "llama.h"
+#include "context.hpp"
 #include "llamaherd.h"
 #include "model.hpp"
 
@@ -20,12 +19,7 @@ struct lh_comparison {
   lh_comparison_result result() const;
 
  private:
-  struct Deleter {
-    void operator()(llama_context* ctx) const { llama_free(ctx); }
-  };
-  using ContextPtr = std::unique_ptr<llama_context, Deleter>;
-
-  ContextPtr make_context(const lh_model& model, int32_t n_threads);
+  lh::ContextPtr make_context(const lh_model& model, int32_t n_threads);
   void decode(llama_context* ctx);
   void score(int32_t row, int32_t next_token);
 
@@ -34,8 +28,8 @@ struct lh_comparison {
   const std::shared_ptr<const lh_model> held_other_;
   std::atomic<bool> abort_flag_{false};
   int32_t n_vocab_;
-  ContextPtr base_;
-  ContextPtr other_;
+  lh::ContextPtr base_;
+  lh::ContextPtr other_;
   lh::Batch batch_;
   std::vector<double> kl_;  // per scored token, in nats
   double base_nll_ = 0;     // sums of -log p(token)

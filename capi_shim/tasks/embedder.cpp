@@ -5,7 +5,6 @@
 #include <limits>
 #include <string>
 
-#include "abort_flag.hpp"
 #include "guard.hpp"
 #include "llama_compat.hpp"
 #include "log.hpp"
@@ -70,17 +69,7 @@ lh::ContextPtr lh_embedder::make_context() {
   if (params_.n_threads > 0) {
     native.n_threads = native.n_threads_batch = params_.n_threads;
   }
-  native.no_perf = true;
-  native.abort_callback = lh::abort_is_set;
-  native.abort_callback_data = &abort_flag_;
-  lh::require_memory(lh::kRoom);
-  const lh::LogMark mark;
-  lh::ContextPtr ctx(llama_init_from_model(model_.get(), native));
-  if (!ctx) {
-    throw Error(LH_CONTEXT_ERROR, "no llama_context could be made: " + mark.last_error());
-  }
-  model_.adapters().set(ctx.get());
-  return ctx;
+  return lh::make_context(model_, native, &abort_flag_);
 }
 
 void lh_embedder::check(const int32_t* tokens, const int64_t* offsets,

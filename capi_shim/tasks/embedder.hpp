@@ -6,9 +6,7 @@
 #include <memory>
 #include <vector>
 
-#include "batch.hpp"
 #include "context.hpp"
-#include "llama.h"
 #include "llamaherd.h"
 #include "model.hpp"
 
