@@ -262,26 +262,15 @@ void lh_engine::submit(const lh_request& request) {
       if (prefix != nullptr) slot.n_reused = kv.fork(prefix->seq_id, slot.seq_id);
       if (slot.n_reused == slot.n_prompt) slot.logits = prefix->logits;
     }
+    statistics_.add(slot, &lh_stats::n_reused, int64_t{slot.n_reused});
+    slot.order = n_submitted_++;
+    slot.task->start(stage_->sampler.services(), slot);
+    if (!slot.is_active()) ended_early_.push_back(slot.id);
   } catch (...) {
     slot.give_back(kv);
     clients_.erase(request.id);
     throw;
   }
-  statistics_.add(slot, &lh_stats::n_reused, int64_t{slot.n_reused});
-  slot.order = n_submitted_++;
-  begin(slot);
-}
-
-// Starts the client's task, which may end the client.
-void lh_engine::begin(Client& client) {
-  try {
-    client.task->start(stage_->sampler.services(), client);
-  } catch (...) {
-    client.give_back(stage_->kv);
-    clients_.erase(client.id);
-    throw;
-  }
-  if (!client.is_active()) ended_early_.push_back(client.id);
 }
 
 Client lh_engine::make_client(const lh_request& request) {
@@ -360,7 +349,10 @@ std::unique_ptr<lh::Task> lh_engine::make_task_behind(const lh_request& request,
 Client* lh_engine::find_prefix(const lh_request& request) {
   if (request.fork_from < 0) return nullptr;
   Client& prefix = find(request.fork_from);
-  if (prefix.has_ended()) return find_kept(request, prefix);
+  if (prefix.has_ended()) {
+    check_kept(request, prefix);
+    return &prefix;
+  }
   lh::require(prefix.state == LH_STATE_HELD,
               "fork_from " + std::to_string(request.fork_from) + " is not held");
   // The last token of a prompt is decoded to obtain its logits, unless the prefix kept
@@ -373,7 +365,7 @@ Client* lh_engine::find_prefix(const lh_request& request) {
   return &prefix;
 }
 
-Client* lh_engine::find_kept(const lh_request& request, Client& ended) {
+void lh_engine::check_kept(const lh_request& request, const Client& ended) {
   const std::string name = "fork_from " + std::to_string(request.fork_from);
   lh_client_info info{};
   if (ended.is_kept()) describe_kept(ended, info);
@@ -383,7 +375,6 @@ Client* lh_engine::find_kept(const lh_request& request, Client& ended) {
   lh::require(std::equal(info.kept, info.kept + request.n_fork, request.tokens),
               "request " + std::to_string(request.id) + " does not start with " +
                   std::to_string(request.n_fork) + " tokens of its " + name);
-  return &ended;
 }
 
 // Lets a client continue the first tokens of a request that has ended. A prefix copies

@@ -61,7 +61,7 @@ struct lh_engine {
   std::unique_ptr<lh::Task> make_task_behind(const lh_request& request,
                                              const lh::Client& client, int32_t n_thought);
   lh::Client* find_prefix(const lh_request& request);
-  lh::Client* find_kept(const lh_request& request, lh::Client& ended);
+  void check_kept(const lh_request& request, const lh::Client& ended);
   void describe_kept(const lh::Client& client, lh_client_info& out);
   void take_over(lh::Client& ended, lh::Client& client, int32_t n_tokens);
   lh::TextBuffer::Stops stops_of(const lh_request& request);
@@ -78,7 +78,6 @@ struct lh_engine {
   void after_decode(double seconds, std::vector<int64_t>& events);
   void report(lh::Client& client, std::vector<int64_t>& events);
   void count_batch(double seconds);
-  void begin(lh::Client& client);
 
   const std::shared_ptr<const lh_model> held_model_;  // first member, so destroyed last
   const lh_model& model_;

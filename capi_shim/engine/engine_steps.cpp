@@ -63,15 +63,13 @@ void close_gaps(lh::KvCache& kv, const std::vector<Client*>& clients) {
 
 std::vector<Client*> lh_engine::select(const lh_run_params& params) {
   std::vector<Client*> chosen;
+  const auto choose = [&chosen](Client& client) {
+    if (client.is_active()) chosen.push_back(&client);
+  };
   if (params.ids == nullptr) {
-    for (auto& [id, client] : clients_) {
-      if (client.is_active()) chosen.push_back(&client);
-    }
+    for (auto& [id, client] : clients_) choose(client);
   } else {
-    for (int32_t i = 0; i < params.n_ids; ++i) {
-      Client& client = find(params.ids[i]);
-      if (client.is_active()) chosen.push_back(&client);
-    }
+    for (int32_t i = 0; i < params.n_ids; ++i) choose(find(params.ids[i]));
   }
   std::sort(chosen.begin(), chosen.end(), [](const Client* a, const Client* b) {
     return std::tie(b->priority, a->order) < std::tie(a->priority, b->order);
