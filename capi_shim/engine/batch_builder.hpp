@@ -1,16 +1,39 @@
-// Contents and order of a batch. Fills a llama_batch from clients and positions; needs no
-// context.
+// Contents and order of a batch. Builders fill a llama_batch from clients and positions,
+// and need no context.
 #pragma once
 
 #include <cstdint>
 #include <memory>
 #include <vector>
 
-#include "batch.hpp"
 #include "client.hpp"
+#include "llama.h"
+#include "llamaherd.h"
 #include "positions.hpp"
 
 namespace lh {
+
+// ggml's matrix kernels process four rows at a time. The rows that remain are processed
+// by another kernel, with different rounding (ggml-cpu/repack.cpp, llamafile/sgemm.cpp).
+constexpr int32_t kUniformRows = LH_UNIFORM_ROWS;
+
+// RAII wrapper of one llama_batch that is allocated once and reused for every decode.
+class Batch {
+ public:
+  explicit Batch(int32_t capacity);
+  ~Batch();
+  Batch(const Batch&) = delete;
+  Batch& operator=(const Batch&) = delete;
+
+  void clear() { batch_.n_tokens = 0; }
+  // Adds one token and returns its index, which is also the index of its row of logits.
+  int32_t add(int32_t token, int32_t position, int32_t seq_id, bool logits);
+  const llama_batch& get() const { return batch_; }
+
+ private:
+  llama_batch batch_;
+  int32_t capacity_;
+};
 
 // Part of a batch that belongs to one client.
 struct BatchPart {
@@ -101,6 +124,41 @@ class BatchBuilder {
 
   bool was_path_ = false;  // whether the previous batch had paths
   int32_t n_waited_ = 0;   // batches without paths since a path could be computed
+};
+
+// Batches that combine answers and prompts.
+class MixedBatch final : public BatchBuilder {
+ public:
+  MixedBatch(const Positions& positions, const BatchLimits& limits)
+      : BatchBuilder(positions, limits) {}
+
+ private:
+  void choose_parts(const std::vector<Client*>& clients, int32_t draft_rows) override;
+  void add_parts() override;
+  int32_t answer_limit_of(const std::vector<Client*>& clients) const;
+  int32_t add_paths(const std::vector<Client*>& clients);
+  void sort_new(bool prefixes);
+  void pad_parts();
+  int32_t n_draft(int32_t draft_rows) const;
+  void choose_drafts(int32_t draft_rows);
+};
+
+// Batches whose computations have the same shape for every set of clients. The
+// deterministic mode uses them, see docs/decisions/0012.
+class UniformBatch final : public BatchBuilder {
+ public:
+  UniformBatch(const Positions& positions, const BatchLimits& limits)
+      : BatchBuilder(positions, limits) {}
+
+ private:
+  void choose_parts(const std::vector<Client*>& clients, int32_t draft_rows) override;
+  void choose(const std::vector<Client*>& clients, int32_t room);
+  void add_parts() override;
+  void add_prompts();
+  void add_answers();
+
+  bool is_prompts_ = false;  // prompts (true) or answers (false)
+  int32_t n_prompts_ = 0;    // batches of prompts since the last batch of answers
 };
 
 }  // namespace lh

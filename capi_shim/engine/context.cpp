@@ -10,10 +10,8 @@
 #include "amx.hpp"
 #include "guard.hpp"
 #include "log.hpp"
-#include "mixed_batch.hpp"
 #include "openmp.hpp"
 #include "round_up.hpp"
-#include "uniform_batch.hpp"
 
 namespace lh {
 namespace {

@@ -1,8 +1,7 @@
-#include "mixed_batch.hpp"
-
 #include <algorithm>
 #include <utility>
 
+#include "batch_builder.hpp"
 #include "padding.hpp"
 
 namespace lh {

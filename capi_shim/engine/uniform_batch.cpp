@@ -1,7 +1,6 @@
-#include "uniform_batch.hpp"
-
 #include <algorithm>
 
+#include "batch_builder.hpp"
 #include "round_up.hpp"
 
 namespace lh {

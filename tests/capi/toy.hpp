@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "batch.hpp"
+#include "batch_builder.hpp"
 #include "engine.hpp"
 #include "fake_llama.hpp"
 #include "model.hpp"

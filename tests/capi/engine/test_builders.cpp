@@ -4,10 +4,9 @@
 #include <deque>
 #include <string>
 
-#include "mixed_batch.hpp"
+#include "batch_builder.hpp"
 #include "padding.hpp"
 #include "prefix.hpp"
-#include "uniform_batch.hpp"
 
 namespace {
 
