@@ -268,6 +268,24 @@ ContextPtr make_context(const lh_model& model, llama_context_params native,
   return ctx;
 }
 
+void compute(llama_context* ctx, const llama_batch& batch,
+             const std::atomic<bool>& abort_flag) {
+  const auto check_abort = [&abort_flag] {
+    if (abort_flag) throw Error(LH_ABORTED, "the computation was aborted");
+  };
+  check_abort();
+  require_memory(kRoom);
+  const LogMark mark;
+  const bool decodes = llama_get_memory(ctx) != nullptr;
+  const int32_t code = decodes ? llama_decode(ctx, batch) : llama_encode(ctx, batch);
+  if (code == 0) return;
+  check_abort();
+  const std::string problem = mark.first_problem();
+  throw Error(LH_DECODE_ERROR, std::string(decodes ? "llama_decode" : "llama_encode") +
+                                   " returned " + std::to_string(code) +
+                                   (problem.empty() ? "" : ": " + problem));
+}
+
 // In the deterministic mode, prompts are padded to whole groups of rows.
 Stage::Stage(const lh_model& model, const lh_engine_params& p,
              std::atomic<bool>* abort_flag, Statistics& statistics)

@@ -25,6 +25,11 @@ using ContextPtr = std::unique_ptr<llama_context, ContextDeleter>;
 ContextPtr make_context(const lh_model& model, llama_context_params native,
                         std::atomic<bool>* abort_flag);
 
+// Computes a batch outside an engine. Throws Error: LH_ABORTED while abort_flag is set,
+// LH_DECODE_ERROR with libllama's reason if it rejects the batch.
+void compute(llama_context* ctx, const llama_batch& batch,
+             const std::atomic<bool>& abort_flag);
+
 // Tests whether any layer keeps a recurrent state, which cannot be truncated.
 bool has_recurrent_states(const lh_model& model);
 

@@ -107,21 +107,13 @@ void lh_comparison::add(const int32_t* tokens, int32_t n_tokens) {
     const int32_t n = std::min(kPiece, end - begin);
     batch_.clear();
     for (int32_t i = begin; i < begin + n; ++i) batch_.add(tokens[i], i, 0, i >= first);
-    decode(base_.get());
-    decode(other_.get());
+    for (const lh::ContextPtr* ctx : {&base_, &other_}) {
+      lh::compute(ctx->get(), batch_.get(), abort_flag_);
+    }
     for (int32_t i = std::max(begin, first); i < begin + n; ++i) {
       score(i - begin, tokens[i + 1]);
     }
   }
-}
-
-void lh_comparison::decode(llama_context* ctx) {
-  if (abort_flag_) throw Error(LH_ABORTED, "the comparison was aborted");
-  lh::require_memory(lh::kRoom);
-  const int32_t code = llama_decode(ctx, batch_.get());
-  if (code == 0) return;
-  if (code == 2) throw Error(LH_ABORTED, "the comparison was aborted");
-  throw Error(LH_DECODE_ERROR, "llama_decode returned " + std::to_string(code));
 }
 
 void lh_comparison::score(int32_t row, int32_t next_token) {

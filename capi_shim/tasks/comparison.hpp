@@ -20,7 +20,6 @@ struct lh_comparison {
 
  private:
   lh::ContextPtr make_context(const lh_model& model, int32_t n_threads);
-  void decode(llama_context* ctx);
   void score(int32_t row, int32_t next_token);
 
   // First members, so destroyed last.

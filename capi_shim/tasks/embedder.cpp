@@ -7,7 +7,6 @@
 
 #include "guard.hpp"
 #include "llama_compat.hpp"
-#include "log.hpp"
 
 using lh::Error;
 
@@ -141,7 +140,7 @@ void lh_embedder::compute(const std::vector<Place>& places, bool with_rows) {
       const auto [text, position] = places[i];
       batch_.add(tokens_[offsets_[text] + position], position, text, with_rows);
     }
-    decode();
+    lh::compute(ctx_.get(), batch_.get(), abort_flag_);
     if (!with_rows) continue;
     for (size_t i = begin; i < end; ++i) {
       if (!is_pooled(places[i])) continue;
@@ -149,21 +148,6 @@ void lh_embedder::compute(const std::vector<Place>& places, bool with_rows) {
       take_row(places[i].text, llama_get_embeddings_ith(ctx_.get(), row));
     }
   }
-}
-
-void lh_embedder::decode() {
-  if (abort_flag_) throw Error(LH_ABORTED, "the embedding was aborted");
-  lh::require_memory(lh::kRoom);
-  const lh::LogMark mark;
-  const int32_t code = memory_ == nullptr ? llama_encode(ctx_.get(), batch_.get())
-                                          : llama_decode(ctx_.get(), batch_.get());
-  if (code == 0) return;
-  if (code == 2 && abort_flag_) throw Error(LH_ABORTED, "the embedding was aborted");
-  const std::string problem = mark.first_problem();
-  throw Error(LH_DECODE_ERROR,
-              std::string(memory_ == nullptr ? "llama_encode" : "llama_decode") +
-                  " returned " + std::to_string(code) +
-                  (problem.empty() ? "" : ": " + problem));
 }
 
 void lh_embedder::take_row(int32_t text, const float* row) {

@@ -30,7 +30,6 @@ struct lh_embedder {
   int32_t n_tokens(int32_t text) const;
   bool is_pooled(const Place& place) const;
   void compute(const std::vector<Place>& places, bool with_rows);
-  void decode();
   void take_row(int32_t text, const float* row);
 
   const std::shared_ptr<const lh_model> held_model_;  // first member, so destroyed last
