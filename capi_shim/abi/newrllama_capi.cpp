@@ -125,7 +125,9 @@ newrllama_error_code newrllama_backend_init(const char** error_message) {
   return guarded(error_message, [] { lh::backend_init(false); });
 }
 
-void newrllama_backend_free(void) { lh_backend_free(); }
+void newrllama_backend_free(void) {
+  lh::guard(nullptr, [] { lh::backend_free(); });
+}
 
 newrllama_error_code newrllama_model_load(const char* model_path, int n_gpu_layers,
                                           bool use_mmap, bool use_mlock,
