@@ -177,6 +177,8 @@ class Parser {
         parts.back().kind = Kind::kRule;
         parts.back().value = rule_of(std::string(read_name()));
       } else {
+        const auto is_empty = [](const GbnfNode& part) { return part.is_empty(); };
+        parts.erase(std::remove_if(parts.begin(), parts.end(), is_empty), parts.end());
         return node_of(Kind::kSequence, std::move(parts));
       }
     }
@@ -219,6 +221,7 @@ class Parser {
     } else if (!take("*")) {
       read_times(node, depth > 0);
     }
+    if (node.most == 0 || child.is_empty()) return {};
     add_child(node, std::move(child));
     return node;
   }

@@ -37,6 +37,12 @@ struct GbnfNode {
   uint32_t height = 0;  // height of the subtree
   std::u32string text;
   std::vector<GbnfNode> children;
+
+  // Tests whether the node matches only the empty text and has no states.
+  bool is_empty() const {
+    return text.empty() && children.empty() &&
+           (kind == Kind::kLiteral || kind == Kind::kSequence);
+  }
 };
 
 struct Gbnf {

@@ -40,7 +40,8 @@ uint32_t Grammar::add_split(const std::vector<uint32_t>& targets) {
   return add(Kind::kSplit, first, static_cast<uint32_t>(targets.size()));
 }
 
-// Adds states that match the tree and continue at `next`. Returns the first state.
+// Adds states that match the tree and continue at `next`. Returns the first state. The
+// parser left out empty parts: without states, their repetitions would have no limit.
 uint32_t Grammar::add_tree(const GbnfNode& tree, uint32_t next) {
   switch (tree.kind) {
     case GbnfNode::Kind::kLiteral:
@@ -83,16 +84,10 @@ uint32_t Grammar::add_repeat(const GbnfNode& repeat, uint32_t next) {
     start = loop;
   } else {
     for (uint32_t n = repeat.least; n < repeat.most; ++n) {
-      const uint32_t once = add_tree(child, start);
-      if (once == start) break;  // the repeated child is empty
-      start = add_split({once, next});
+      start = add_split({add_tree(child, start), next});
     }
   }
-  for (uint32_t n = 0; n < repeat.least; ++n) {
-    const uint32_t once = add_tree(child, start);
-    if (once == start) break;
-    start = once;
-  }
+  for (uint32_t n = 0; n < repeat.least; ++n) start = add_tree(child, start);
   return start;
 }
 

@@ -153,6 +153,13 @@ TEST_CASE("what would take too much memory or stack is refused") {
   CHECK(reason("root ::= ((\"a\"{1,2000}){1,2000}){1,99999999999999}").find("states") !=
         std::string::npos);
   CHECK(matches("root ::= (\"\"{4000000000}){4000000000} \"\"*", ""));
+  // A repetition that adds no state would double the time of the one around it.
+  for (const char* empty : {"\"\"", "()", "(\"a\"{0} | )", "\"a\"{0}", "\"a\"{0,0}+"}) {
+    CHECK(matches("root ::= " + std::string(empty) + repeated("{1,2}", 12), ""));
+  }
+  CHECK(matches("root ::= \"\"" + repeated("{1,2}", 1000), ""));
+  CHECK(matches("root ::= \"a\"{0}" + repeated("{1,2}", 1000) + " \"b\"", "b"));
+  CHECK_FALSE(matches("root ::= (\"a\"" + repeated(" \"\"", 400'000) + "){400000}", ""));
   CHECK(reason("root ::= a" + repeated(" a", 1'000'000)).find("1000000 parts") !=
         std::string::npos);
 }
