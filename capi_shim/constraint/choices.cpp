@@ -242,14 +242,4 @@ void ChoiceConstraint::accept(int32_t token) {
   }
 }
 
-bool ChoiceConstraint::reads(const std::vector<int32_t>& tokens, size_t n_bytes) {
-  size_t n_read = 0;
-  for (const int32_t token : tokens) {
-    n_read += model_->piece(token).size();
-    if (n_read > n_bytes) return false;
-    accept(token);
-  }
-  return is_complete();
-}
-
 }  // namespace lh

@@ -84,7 +84,6 @@ class ChoiceConstraint : public Constraint {
   void accept(int32_t token) override;
   bool is_complete() override;
   bool is_at_end() override;
-  bool reads(const std::vector<int32_t>& tokens, size_t n_bytes) override;
 
   const Choices& choices() const { return *choices_; }
   // Called at the start of an answer: the answer must follow the path to this node and

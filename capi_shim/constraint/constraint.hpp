@@ -1,9 +1,9 @@
 // Constraint of the tokens of an answer, with the progress of one answer.
 #pragma once
 
-#include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <string_view>
 #include <vector>
 
 namespace lh {
@@ -46,9 +46,8 @@ class Constraint {
   virtual bool is_complete() = 0;
   virtual bool is_at_end() = 0;
 
-  // Adds the first n_bytes of the tokens' text. Returns whether the text is then
-  // complete.
-  virtual bool reads(const std::vector<int32_t>& tokens, size_t n_bytes) = 0;
+  // Adds text that may end within a token. Returns whether the text is then complete.
+  virtual bool completes(std::string_view text) { return text.empty() && is_complete(); }
 
  protected:
   Constraint() = default;

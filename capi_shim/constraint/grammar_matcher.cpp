@@ -307,18 +307,6 @@ std::vector<int32_t> GrammarMatcher::forced_tokens() {
   return tokens;
 }
 
-bool GrammarMatcher::reads(const std::vector<int32_t>& tokens, size_t n_bytes) {
-  for (const int32_t token : tokens) {
-    const std::string piece = model_->piece(token);
-    if (piece.size() > n_bytes) {
-      return add_bytes(std::string_view(piece).substr(0, n_bytes)) && is_complete();
-    }
-    accept(token);
-    n_bytes -= piece.size();
-  }
-  return is_complete();
-}
-
 void GrammarMatcher::allow_by_number(std::vector<bool>& allowed) const {
   if (partial_.is_inside()) return;
   std::vector<uint32_t> others;  // excluded tokens

@@ -38,7 +38,9 @@ class GrammarMatcher final : public Constraint {
   bool is_at_end() override {
     return is_complete() && places_.back().first_step == steps_.size();
   }
-  bool reads(const std::vector<int32_t>& tokens, size_t n_bytes) override;
+  bool completes(std::string_view text) override {
+    return add_bytes(text) && is_complete();
+  }
 
   // Returns the number of items that the last query examined.
   int64_t n_work() const { return n_work_; }

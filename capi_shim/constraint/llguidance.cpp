@@ -273,17 +273,8 @@ class LlgConstraint final : public Constraint {
            functions.matcher_get_error(matcher_.get()) == nullptr;
   }
 
-  bool reads(const std::vector<int32_t>& tokens, size_t n_bytes) override {
-    // The masks allowed these tokens. Only the last token can end within the text.
-    for (const int32_t token : tokens) {
-      const std::string piece = tokenizer_->model.piece(token);
-      if (piece.size() > n_bytes) {
-        return accepts_text(*this, tokenizer_->model, piece.substr(0, n_bytes));
-      }
-      accept(token);
-      n_bytes -= piece.size();
-    }
-    return is_complete();
+  bool completes(std::string_view text) override {
+    return accepts_text(*this, tokenizer_->model, text);
   }
 
  private:

@@ -421,7 +421,15 @@ void Sampler::take(int32_t token) {
 }
 
 bool Sampler::is_whole(const std::vector<int32_t>& tokens, size_t n_bytes) const {
-  return !start_ || start_->copy()->reads(tokens, n_bytes);
+  if (!start_) return true;
+  const std::unique_ptr<Constraint> constraint = start_->copy();
+  for (const int32_t token : tokens) {
+    const std::string piece = model_->piece(token);
+    if (piece.size() > n_bytes) return constraint->completes(piece.substr(0, n_bytes));
+    constraint->accept(token);
+    n_bytes -= piece.size();
+  }
+  return constraint->is_complete();
 }
 
 std::string Sampler::why_stuck(const std::string& text) const {
