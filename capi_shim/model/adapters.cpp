@@ -31,13 +31,14 @@ void Adapters::load(const lh_adapters* from, llama_model* model) {
 }
 
 void Adapters::leave_to_model() {
-  for (LoraPtr& lora : owned_) lora.release();  // NOLINT(bugprone-unused-return-value)
+  for (llama_adapter_lora_ptr& lora : owned_)
+    lora.release();  // NOLINT(bugprone-unused-return-value)
   owned_.clear();
 }
 
-Adapters::LoraPtr Adapters::load_lora(llama_model* model, const char* path) {
+llama_adapter_lora_ptr Adapters::load_lora(llama_model* model, const char* path) {
   const LogMark mark;
-  LoraPtr lora(llama_adapter_lora_init(model, path));
+  llama_adapter_lora_ptr lora(llama_adapter_lora_init(model, path));
   if (lora == nullptr) {
     throw Error(LH_MODEL_ERROR, "cannot load LoRA file \"" + std::string(path) +
                                     "\": " + mark.last_error());

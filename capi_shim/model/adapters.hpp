@@ -2,11 +2,10 @@
 #pragma once
 
 #include <cstdint>
-#include <memory>
 #include <string>
 #include <vector>
 
-#include "llama.h"
+#include "llama-cpp.h"
 #include "llamaherd.h"
 
 namespace lh {
@@ -34,14 +33,9 @@ class Adapters {
   void set(llama_context* ctx) const;
 
  private:
-  struct Deleter {
-    void operator()(llama_adapter_lora* lora) const { llama_adapter_lora_free(lora); }
-  };
-  using LoraPtr = std::unique_ptr<llama_adapter_lora, Deleter>;
+  static llama_adapter_lora_ptr load_lora(llama_model* model, const char* path);
 
-  static LoraPtr load_lora(llama_model* model, const char* path);
-
-  std::vector<LoraPtr> owned_;
+  std::vector<llama_adapter_lora_ptr> owned_;
   std::vector<llama_adapter_lora*> loras_;  // owned here, or by the model
   std::vector<float> scales_;               // scale of each adapter
 };

@@ -94,13 +94,16 @@ std::string part_path(const std::string& path, int32_t part, int32_t n_parts) {
   return other.c_str();
 }
 
-Gguf read_file(std::FILE* file, const std::string& name) {
+}  // namespace
+
+Gguf read_gguf(std::FILE* file, const std::string& path, const char* kind) {
+  const std::string name = named(kind, path);
   backend_init(false);  // sets the log callback
   lh_gguf_info info{};
   info.file_bytes = size_of(file, name);
   check_start(file, name, info.file_bytes);
   const LogMark mark;
-  Header header(gguf_init_from_file_ptr(file, {/*no_alloc=*/true, nullptr}));
+  gguf_context_ptr header(gguf_init_from_file_ptr(file, {/*no_alloc=*/true, nullptr}));
   if (header == nullptr) {
     // The reader stops at the position of the error.
     const int64_t where = position(file);
@@ -113,13 +116,10 @@ Gguf read_file(std::FILE* file, const std::string& name) {
   if (!hazard.empty()) refuse(name, hazard);
   info.n_parts = std::max(1, u16_or_zero(header.get(), "split.count"));
   info.i_part = u16_or_zero(header.get(), "split.no");
-  const std::string kind = text_value(header.get(), "general.architecture");
-  const size_t kept = std::min(kind.size(), sizeof info.architecture - 1);
-  std::memcpy(info.architecture, kind.data(), kept);
+  text_value(header.get(), "general.architecture")
+      .copy(info.architecture, sizeof info.architecture - 1);
   return {std::move(header), info};
 }
-
-}  // namespace
 
 int64_t find_value(const gguf_context* header, const std::string& key, gguf_type type) {
   const int64_t id = gguf_find_key(header, key.c_str());
@@ -134,10 +134,6 @@ std::string text_value(const gguf_context* header, const std::string& key) {
 uint32_t u32_value(const gguf_context* header, const std::string& key, uint32_t absent) {
   const int64_t id = find_value(header, key, GGUF_TYPE_UINT32);
   return id < 0 ? absent : gguf_get_val_u32(header, id);
-}
-
-Gguf read_gguf(std::FILE* file, const std::string& path, const char* kind) {
-  return read_file(file, named(kind, path));
 }
 
 Gguf read_gguf(const std::string& path, const char* kind) {

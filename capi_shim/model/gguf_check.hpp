@@ -2,20 +2,14 @@
 #pragma once
 
 #include <cstdio>
-#include <memory>
 #include <string>
 #include <unordered_set>
 #include <vector>
 
-#include "gguf.h"
+#include "ggml-cpp.h"
 #include "llamaherd.h"
 
 namespace lh {
-
-struct HeaderCloser {
-  void operator()(gguf_context* header) const { gguf_free(header); }
-};
-using Header = std::unique_ptr<gguf_context, HeaderCloser>;
 
 // Values of a header. Absent, and of another type, is the same here: libllama itself
 // refuses a value of a wrong type.
@@ -25,7 +19,7 @@ uint32_t u32_value(const gguf_context* header, const std::string& key, uint32_t 
 
 // Header of a file, and the sizes that the header states.
 struct Gguf {
-  Header header;
+  gguf_context_ptr header;
   lh_gguf_info info;
 };
 

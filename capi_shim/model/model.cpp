@@ -128,7 +128,7 @@ std::unique_ptr<lh_model> lh_model::load(const char* path,
     throw Error(LH_MODEL_ERROR, "cannot load model file \"" + std::string(path) +
                                     "\": " + mark.first_problem());
   }
-  std::unique_ptr<llama_model, Deleter> owned(loaded);
+  llama_model_ptr owned(loaded);
   std::unique_ptr<lh_model> model(new lh_model(loaded));
   model->owned_ = std::move(owned);
   model->tensor_split_ = std::move(split);

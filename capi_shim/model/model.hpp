@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "adapters.hpp"
-#include "llama.h"
+#include "llama-cpp.h"
 #include "llamaherd.h"
 #include "token_pieces.hpp"
 #include "tokenizer.hpp"
@@ -92,9 +92,6 @@ struct lh_model : std::enable_shared_from_this<lh_model> {
   std::string meta_value(int32_t i) const;
 
  private:
-  struct Deleter {
-    void operator()(llama_model* model) const { llama_model_free(model); }
-  };
   explicit lh_model(llama_model* model);
   // Splits text so that no part contains a text of `defined_texts_`.
   std::vector<std::string_view> cut_defined(std::string_view text) const;
@@ -104,7 +101,7 @@ struct lh_model : std::enable_shared_from_this<lh_model> {
   std::vector<float> tensor_split_;       // libllama keeps a pointer to it
   std::string path_;
   std::shared_ptr<const lh_model> base_;  // owns the weights; null if no other model does
-  std::unique_ptr<llama_model, Deleter> owned_;  // null if base_ owns the weights
+  llama_model_ptr owned_;                 // null if base_ owns the weights
   // Declared after owned_, so that the adapters are freed before the model: members are
   // destroyed in reverse order of declaration.
   lh::Adapters adapters_;

@@ -88,9 +88,9 @@ void require_start(const Constraint& constraint) {
   }
 }
 
-SamplerPtr checked(llama_sampler* sampler) {
+llama_sampler_ptr checked(llama_sampler* sampler) {
   if (sampler == nullptr) throw Error(LH_INTERNAL, "a sampler could not be made");
-  return SamplerPtr(sampler);
+  return llama_sampler_ptr(sampler);
 }
 
 // Returns the sampler of a fixed temperature, or of a temperature that depends on the
@@ -272,7 +272,7 @@ const Choices* Sampler::sought() const {
 }
 
 void Sampler::add_chain(llama_sampler* sampler) {
-  SamplerPtr owned = checked(sampler);
+  llama_sampler_ptr owned = checked(sampler);
   llama_sampler_chain_add(chain_.get(), owned.get());
   [[maybe_unused]] const auto* theirs =
       owned.release();  // owned by the chain from now on

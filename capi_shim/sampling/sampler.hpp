@@ -12,17 +12,12 @@
 #include "choices.hpp"
 #include "constraint.hpp"
 #include "dry.hpp"
-#include "llama.h"
+#include "llama-cpp.h"
 #include "llamaherd.h"
 #include "logit_row.hpp"
 #include "model.hpp"
 
 namespace lh {
-
-struct SamplerDeleter {
-  void operator()(llama_sampler* sampler) const { llama_sampler_free(sampler); }
-};
-using SamplerPtr = std::unique_ptr<llama_sampler, SamplerDeleter>;
 
 // Cache of parts of samplers that are large or slow to create. For example, a grammar
 // must be parsed, and DRY reads the whole vocabulary. All clients with the same settings
@@ -160,7 +155,7 @@ class Sampler {
   std::shared_ptr<const Constraint> start_;  // null: the answer is unconstrained
   std::unique_ptr<Constraint> constraint_;
   ChoiceConstraint* choice_ = nullptr;  // the constraint, if it is one of choices
-  SamplerPtr chain_;                    // null if greedy
+  llama_sampler_ptr chain_;             // null if greedy
 };
 
 }  // namespace lh

@@ -66,7 +66,7 @@ void follow(const lh_model& model, const char* gbnf, std::mt19937& random) {
   };
   lh::GrammarMatcher ours = start(gbnf);
   lh::GrammarMatcher any = start("root ::= .*");
-  const lh::SamplerPtr theirs(llama_sampler_init_grammar(model.vocab(), gbnf, "root"));
+  const llama_sampler_ptr theirs(llama_sampler_init_grammar(model.vocab(), gbnf, "root"));
   for (int n = 0; n < kMaxTokens; ++n) {
     const std::vector<int32_t> tokens = ours.allowed_tokens();
     std::vector<bool> allowed(static_cast<size_t>(model.n_vocab()));

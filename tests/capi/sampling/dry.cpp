@@ -48,7 +48,7 @@ void compare(const lh_model& model, const std::vector<const char*>& breakers,
     first = shared.get();
     lh::Dry ours(shared, p);
     std::vector<const char*> texts = breakers;
-    const lh::SamplerPtr theirs(llama_sampler_init_dry(
+    const llama_sampler_ptr theirs(llama_sampler_init_dry(
         model.vocab(), p.dry_multiplier, p.dry_base, p.dry_allowed_length,
         p.dry_penalty_last_n, texts.data(), texts.size()));
     const std::vector<int32_t> pool = some_tokens(model, random);

@@ -31,8 +31,8 @@ std::vector<float> random_row(std::mt19937& random) {
 }
 
 // Creates a chain of libllama's own samplers with the same settings and order.
-lh::SamplerPtr reference_chain(const lh_sampling_params& p) {
-  lh::SamplerPtr chain(llama_sampler_chain_init(llama_sampler_chain_default_params()));
+llama_sampler_ptr reference_chain(const lh_sampling_params& p) {
+  llama_sampler_ptr chain(llama_sampler_chain_init(llama_sampler_chain_default_params()));
   const auto add = [&](llama_sampler* s) { llama_sampler_chain_add(chain.get(), s); };
   add(llama_sampler_init_penalties(fake::kVocab, p.repeat_last_n, p.penalty_repeat,
                                    p.penalty_freq, p.penalty_present));
@@ -85,7 +85,7 @@ TEST_CASE("the chain draws what libllama's own samplers draw") {
     p.seed = static_cast<uint32_t>(random());
     lh::SamplerCache cache;
     lh::Sampler sampler(*model, p, cache);
-    const lh::SamplerPtr reference = reference_chain(p);
+    const llama_sampler_ptr reference = reference_chain(p);
     for (int step = 0; step < 30; ++step) {
       std::vector<float> row = random_row(random);
       const int32_t expected = draw(reference.get(), row);
@@ -124,7 +124,7 @@ TEST_CASE("mirostat 1 and 2 draw what libllama's own samplers draw") {
     p.seed = 99;
     lh::SamplerCache cache;
     lh::Sampler sampler(*model, p, cache);
-    lh::SamplerPtr reference(
+    llama_sampler_ptr reference(
         llama_sampler_chain_init(llama_sampler_chain_default_params()));
     llama_sampler_chain_add(reference.get(), llama_sampler_init_temp(p.temperature));
     llama_sampler_chain_add(
