@@ -3,6 +3,7 @@
 
 #include <cstdio>
 #include <string>
+#include <string_view>
 #include <unordered_set>
 #include <vector>
 
@@ -16,6 +17,10 @@ namespace lh {
 int64_t find_value(const gguf_context* header, const std::string& key, gguf_type type);
 std::string text_value(const gguf_context* header, const std::string& key);
 uint32_t u32_value(const gguf_context* header, const std::string& key, uint32_t absent);
+
+inline bool ends_with(std::string_view text, std::string_view end) {
+  return text.size() >= end.size() && text.substr(text.size() - end.size()) == end;
+}
 
 // Header of a file, and the sizes that the header states.
 struct Gguf {

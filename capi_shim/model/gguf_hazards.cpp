@@ -77,15 +77,11 @@ class Hazards {
   }
 
  private:
-  int64_t find(const std::string& key, gguf_type type) const {
-    return find_value(header_, key, type);
-  }
-
   // Returns a number, or the largest of an array with one number per layer; `none` if
   // missing.
   uint32_t number(const std::string& name, uint32_t none) const {
     const std::string key = prefix_ + name;
-    const int64_t id = find(key, GGUF_TYPE_ARRAY);
+    const int64_t id = find_value(header_, key, GGUF_TYPE_ARRAY);
     if (id < 0) return u32_value(header_, key, none);
     const gguf_type type = gguf_get_arr_type(header_, id);
     const size_t n = gguf_get_arr_n(header_, id);
@@ -222,7 +218,8 @@ class Hazards {
   }
 
   std::string scaling() const {
-    const int64_t id = find(prefix_ + "rope.scaling.type", GGUF_TYPE_STRING);
+    const int64_t id =
+        find_value(header_, prefix_ + "rope.scaling.type", GGUF_TYPE_STRING);
     if (id < 0) return "";
     const std::string_view type = gguf_get_val_str(header_, id);
     for (const auto* known : {"none", "linear", "yarn", "longrope"}) {
@@ -236,7 +233,7 @@ class Hazards {
     for (const auto* name :
          {"attention.layer_norm_epsilon", "attention.layer_norm_rms_epsilon",
           "attention.group_norm_epsilon"}) {
-      const int64_t id = find(prefix_ + name, GGUF_TYPE_FLOAT32);
+      const int64_t id = find_value(header_, prefix_ + name, GGUF_TYPE_FLOAT32);
       if (id < 0) continue;
       const float value = gguf_get_val_f32(header_, id);
       if (!std::isfinite(value) || value < 0) {
@@ -247,10 +244,11 @@ class Hazards {
   }
 
   std::string tokens() const {
-    const int64_t id = find("tokenizer.ggml.tokens", GGUF_TYPE_ARRAY);
+    const int64_t id = find_value(header_, "tokenizer.ggml.tokens", GGUF_TYPE_ARRAY);
     if (id < 0 || gguf_get_arr_type(header_, id) != GGUF_TYPE_STRING) return "";
-    if (has_byte_tokens_in_vain()) {
-      return "has a vocabulary with byte tokens, of a kind (" + vocabulary_kind() +
+    const std::string kind = text_value(header_, "tokenizer.ggml.model");
+    if (has_byte_tokens_in_vain(kind)) {
+      return "has a vocabulary with byte tokens, of a kind (" + kind +
              ") that cannot have them";
     }
     const size_t n = gguf_get_arr_n(header_, id);
@@ -267,13 +265,8 @@ class Hazards {
     return "";
   }
 
-  std::string vocabulary_kind() const {
-    return text_value(header_, "tokenizer.ggml.model");
-  }
-
-  bool has_byte_tokens_in_vain() const {
-    const std::string kind = vocabulary_kind();
-    const int64_t id = find("tokenizer.ggml.token_type", GGUF_TYPE_ARRAY);
+  bool has_byte_tokens_in_vain(const std::string& kind) const {
+    const int64_t id = find_value(header_, "tokenizer.ggml.token_type", GGUF_TYPE_ARRAY);
     if ((kind != "bert" && kind != "rwkv") || id < 0 ||
         gguf_get_arr_type(header_, id) != GGUF_TYPE_INT32) {
       return false;
@@ -293,11 +286,7 @@ class Hazards {
                ggml_type_name(type) + ", which cannot be computed with: it must be f32";
       }
       // Tables of ids (deepseek4's tid2eid, d2t of draft models) are integers by design.
-      constexpr std::string_view kEnd = ".weight";
-      if (name.size() < kEnd.size() || name.substr(name.size() - kEnd.size()) != kEnd ||
-          name.find("tid2eid") != std::string_view::npos) {
-        continue;
-      }
+      if (!ends_with(name, ".weight") || name.find("tid2eid") != name.npos) continue;
       const bool is_norm = name.find("norm") != std::string_view::npos;
       // The kernel of the processor that multiplies by a norm supports f32 only. With a
       // GPU, some layers may still be on the processor.

@@ -77,11 +77,8 @@ bool is_among(std::string_view name, std::string_view names) {
 }
 
 std::string in_layer(std::string_view prefix, std::string_view name) {
-  constexpr std::string_view kBias = ".bias";
-  const bool is_bias =
-      name.size() > kBias.size() && name.substr(name.size() - kBias.size()) == kBias;
   return std::string(prefix) + std::string(name) +
-         (prefix.empty() || is_bias ? "" : ".weight");
+         (prefix.empty() || ends_with(name, ".bias") ? "" : ".weight");
 }
 
 // Returns the first missing tensor; "" if none is missing.

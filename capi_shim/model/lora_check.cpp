@@ -23,10 +23,6 @@ constexpr std::string_view kNorm = "_norm.weight";
 constexpr const char* kEmbedding = "token_embd.weight";
 constexpr const char* kOutput = "output.weight";
 
-bool ends_with(std::string_view text, std::string_view end) {
-  return text.size() >= end.size() && text.substr(text.size() - end.size()) == end;
-}
-
 std::string shape_text(const Shape& shape) {
   std::string text;
   for (const int64_t n : shape) text += (text.empty() ? "" : " x ") + std::to_string(n);
