@@ -17,18 +17,12 @@ namespace lh::compat {
 // `int` to `long`.
 namespace detail {
 
-// Values of enum llama_load_mode, whose names are missing from older headers.
-constexpr int kLoadNone = 0;
-constexpr int kLoadMmap = 1;
-constexpr int kLoadMlock = 2;
-constexpr int kLoadMmapMlock = 3;
-
 template <class Params>
 auto set_load_mode(Params& params, bool mmap, bool mlock, int)
     -> decltype(static_cast<void>(params.load_mode)) {
-  const int mode =
-      mlock ? (mmap ? kLoadMmapMlock : kLoadMlock) : (mmap ? kLoadMmap : kLoadNone);
-  params.load_mode = static_cast<decltype(params.load_mode)>(mode);
+  // Enum llama_load_mode, whose names are missing from older headers: 1 is mmap, 2 mlock.
+  params.load_mode =
+      static_cast<decltype(params.load_mode)>((mmap ? 1 : 0) + (mlock ? 2 : 0));
 }
 
 template <class Params>

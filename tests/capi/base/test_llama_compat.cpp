@@ -7,13 +7,6 @@
 
 namespace detail = lh::compat::detail;
 
-// The headers of the pinned version have all functions. The numbers are the values of the
-// enum.
-static_assert(detail::kLoadNone == LLAMA_LOAD_MODE_NONE &&
-              detail::kLoadMmap == LLAMA_LOAD_MODE_MMAP &&
-              detail::kLoadMlock == LLAMA_LOAD_MODE_MLOCK &&
-              detail::kLoadMmapMlock == LLAMA_LOAD_MODE_MMAP_MLOCK);
-
 namespace {
 
 // Has the fields of llama_model_params until 0.3.34.
