@@ -140,8 +140,8 @@ bool has_loose_streams(const lh_model& model, const lh_engine_params& p) {
   return p.kv_unified == 0 && p.deterministic == 0 && !has_recurrent_states(model);
 }
 
-ContextPtr engine_context(const lh_model& model, const lh_engine_params& params,
-                          std::atomic<bool>* abort_flag) {
+llama_context_ptr engine_context(const lh_model& model, const lh_engine_params& params,
+                                 std::atomic<bool>* abort_flag) {
   check_params(model, params);
   llama_context_params native = llama_context_default_params();
   native.n_ctx = static_cast<uint32_t>(params.n_ctx);
@@ -162,7 +162,7 @@ ContextPtr engine_context(const lh_model& model, const lh_engine_params& params,
   set_rope(native, params);
   // A GPU build would compute large batches of layers in host memory on the GPU.
   native.op_offload = params.deterministic == 0;
-  ContextPtr ctx = make_context(model, native, abort_flag);
+  llama_context_ptr ctx = make_context(model, native, abort_flag);
   if (llama_get_memory(ctx.get()) == nullptr) {
     throw Error(LH_CONTEXT_ERROR,
                 "the model keeps no memory of a text, so it cannot "
@@ -249,15 +249,15 @@ void check_params(const lh_model& model, const lh_engine_params& p) {
   }
 }
 
-ContextPtr make_context(const lh_model& model, llama_context_params native,
-                        std::atomic<bool>* abort_flag) {
+llama_context_ptr make_context(const lh_model& model, llama_context_params native,
+                               std::atomic<bool>* abort_flag) {
   native.no_perf = true;
   native.abort_callback = abort_is_set;
   native.abort_callback_data = abort_flag;
   require_memory(kRoom);
   const LargeBlocksApart apart;
   const LogMark mark;
-  ContextPtr ctx(llama_init_from_model(model.get(), native));
+  llama_context_ptr ctx(llama_init_from_model(model.get(), native));
   if (!ctx) {
     throw Error(LH_CONTEXT_ERROR, "no llama_context could be made (n_ctx " +
                                       std::to_string(native.n_ctx) + ", n_seq_max " +

@@ -7,7 +7,7 @@
 
 #include "batch_builder.hpp"
 #include "kv_cache.hpp"
-#include "llama.h"
+#include "llama-cpp.h"
 #include "llamaherd.h"
 #include "model.hpp"
 #include "statistics.hpp"
@@ -15,15 +15,10 @@
 
 namespace lh {
 
-struct ContextDeleter {
-  void operator()(llama_context* ctx) const { llama_free(ctx); }
-};
-using ContextPtr = std::unique_ptr<llama_context, ContextDeleter>;
-
 // Creates a context with the model's adapters, whose computations abort while abort_flag
 // is set. Throws Error (LH_CONTEXT_ERROR) if libllama creates no context.
-ContextPtr make_context(const lh_model& model, llama_context_params native,
-                        std::atomic<bool>* abort_flag);
+llama_context_ptr make_context(const lh_model& model, llama_context_params native,
+                               std::atomic<bool>* abort_flag);
 
 // Computes a batch outside an engine. Throws Error: LH_ABORTED while abort_flag is set,
 // LH_DECODE_ERROR with libllama's reason if it rejects the batch.
@@ -45,7 +40,7 @@ struct Stage {
         std::atomic<bool>* abort_flag, Statistics& statistics);
 
   const lh_engine_params params;
-  const ContextPtr ctx;
+  const llama_context_ptr ctx;
   const BatchLimits limits;
   const int32_t n_prompt_max;  // maximum tokens of a prompt
   // A state that was saved in one context can be restored in another context with an

@@ -80,7 +80,6 @@ class Sampler {
   Sampler(const lh_model& model, const lh_sampling_params& params, SamplerCache& cache,
           const lh_choice_paths* paths = nullptr);
 
-  uint32_t seed() const { return seed_; }
   bool is_greedy() const { return greedy_; }
   // Tests whether every token may be drawn, because there is no constraint and no bias.
   bool is_free() const {

@@ -70,7 +70,7 @@ lh_comparison::lh_comparison(const lh_model& base, const lh_model& other,
   other_ = make_context(other, n_threads);
 }
 
-lh::ContextPtr lh_comparison::make_context(const lh_model& model, int32_t n_threads) {
+llama_context_ptr lh_comparison::make_context(const lh_model& model, int32_t n_threads) {
   if (llama_model_has_encoder(model.get()) || !llama_model_has_decoder(model.get())) {
     throw Error(LH_MODEL_ERROR,
                 "the model has an encoder; only decoder models predict text");
@@ -81,7 +81,7 @@ lh::ContextPtr lh_comparison::make_context(const lh_model& model, int32_t n_thre
   native.n_ubatch = kPiece;
   native.n_seq_max = 1;
   if (n_threads > 0) native.n_threads = native.n_threads_batch = n_threads;
-  lh::ContextPtr ctx = lh::make_context(model, native, &abort_flag_);
+  llama_context_ptr ctx = lh::make_context(model, native, &abort_flag_);
   if (llama_get_memory(ctx.get()) == nullptr) {
     throw Error(LH_MODEL_ERROR,
                 "the model keeps no memory of a text (is it an embedding model?)");
@@ -96,7 +96,7 @@ void lh_comparison::add(const int32_t* tokens, int32_t n_tokens) {
                 "tokens[" + std::to_string(i) + "] is " + std::to_string(tokens[i]) +
                     ", but the vocabulary has " + std::to_string(n_vocab_) + " tokens");
   }
-  for (const lh::ContextPtr* ctx : {&base_, &other_}) {
+  for (const llama_context_ptr* ctx : {&base_, &other_}) {
     llama_memory_clear(llama_get_memory(ctx->get()), true);
   }
   // As in llama.cpp's perplexity program, only tokens in the second half of a chunk are
@@ -107,7 +107,7 @@ void lh_comparison::add(const int32_t* tokens, int32_t n_tokens) {
     const int32_t n = std::min(kPiece, end - begin);
     batch_.clear();
     for (int32_t i = begin; i < begin + n; ++i) batch_.add(tokens[i], i, 0, i >= first);
-    for (const lh::ContextPtr* ctx : {&base_, &other_}) {
+    for (const llama_context_ptr* ctx : {&base_, &other_}) {
       lh::compute(ctx->get(), batch_.get(), abort_flag_);
     }
     for (int32_t i = std::max(begin, first); i < begin + n; ++i) {

@@ -19,7 +19,7 @@ struct lh_comparison {
   lh_comparison_result result() const;
 
  private:
-  lh::ContextPtr make_context(const lh_model& model, int32_t n_threads);
+  llama_context_ptr make_context(const lh_model& model, int32_t n_threads);
   void score(int32_t row, int32_t next_token);
 
   // First members, so destroyed last.
@@ -27,8 +27,8 @@ struct lh_comparison {
   const std::shared_ptr<const lh_model> held_other_;
   std::atomic<bool> abort_flag_{false};
   int32_t n_vocab_;
-  lh::ContextPtr base_;
-  lh::ContextPtr other_;
+  llama_context_ptr base_;
+  llama_context_ptr other_;
   lh::Batch batch_;
   std::vector<double> kl_;  // per scored token, in nats
   double base_nll_ = 0;     // sums of -log p(token)

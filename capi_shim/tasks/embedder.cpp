@@ -54,7 +54,7 @@ lh_embedder::lh_embedder(const lh_model& model, const lh_embedder_params& params
       n_embd_(llama_model_n_embd_out(model.get())),
       batch_(params.n_batch) {}
 
-lh::ContextPtr lh_embedder::make_context() {
+llama_context_ptr lh_embedder::make_context() {
   llama_context_params native = llama_context_default_params();
   native.n_ctx = static_cast<uint32_t>(params_.n_ctx);
   native.n_batch = static_cast<uint32_t>(params_.n_batch);

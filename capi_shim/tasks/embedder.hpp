@@ -24,7 +24,7 @@ struct lh_embedder {
     int32_t position;
   };
 
-  lh::ContextPtr make_context();
+  llama_context_ptr make_context();
   bool computes_at_once() const { return memory_ == nullptr || !is_causal_; }
   void check(const int32_t* tokens, const int64_t* offsets, int32_t n_texts) const;
   int32_t n_tokens(int32_t text) const;
@@ -36,7 +36,7 @@ struct lh_embedder {
   const lh_model& model_;
   const lh_embedder_params params_;
   std::atomic<bool> abort_flag_{false};
-  lh::ContextPtr ctx_;
+  llama_context_ptr ctx_;
   llama_memory_t memory_;  // null: the model reads a text as a whole and keeps no cells
   const bool is_causal_;
   const int32_t n_embd_;

@@ -227,7 +227,7 @@ TEST_CASE("adapters are loaded once, set on every context and freed with the mod
     for (int i = 0; i < 2; ++i) {
       const lh_engine engine(*model, toy::engine_params(64, 2, true));
       CHECK(fake::loras().empty());
-      const lh::ContextPtr ctx(
+      const llama_context_ptr ctx(
           llama_init_from_model(model->get(), llama_context_default_params()));
       owned.set(ctx.get());
       REQUIRE(fake::loras().size() == 2);
