@@ -232,8 +232,8 @@ def job_wait(job: lh.Job[Any], timeout_s: float) -> Status:
     progress = job.progress
     # A problem at the end becomes R's warning when the results are collected.
     problem = None if done else job.new_problem()
-    shown = gigabytes if progress.unit == "B" else "{:.0f}".format
-    counts = f"{shown(progress.n_done)}/{shown(progress.n_total)}"
+    amount = gigabytes if progress.unit == "B" else "{:.0f}".format
+    counts = f"{amount(progress.n_done)}/{amount(progress.n_total)}"
     return {
         "done": done,
         "problem": clean(str(problem or "")),
