@@ -110,12 +110,18 @@ void KvCache::verify(int32_t seq_id) const {
 }
 
 bool KvCache::cut(int32_t seq_id, int32_t position) {
-  return llama_memory_seq_rm(memory_, seq_id, position, -1);
+  if (state_of_ == seq_id) state_of_ = -1;
+  if (!llama_memory_seq_rm(memory_, seq_id, position, -1)) return false;
+  const int32_t n_swa = llama_model_n_swa(llama_get_model(ctx_));
+  if (n_swa == 0 || position == 0) return true;
+  const int32_t first = llama_memory_seq_pos_min(memory_, seq_id);
+  return first >= 0 && first <= std::max(0, position + 1 - n_swa);
 }
 
 bool KvCache::roll_back(int32_t seq_id, int32_t position) {
   if (!cut(seq_id, position)) return false;
-  count(seq_id, position - positions_.get(seq_id));
+  const int32_t n_removed = positions_.get(seq_id) - position;
+  count(seq_id, -std::min(n_removed, cells(seq_id).n_own));  // others have shared cells
   positions_.set(seq_id, position);
   return true;
 }

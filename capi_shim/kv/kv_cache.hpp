@@ -55,7 +55,8 @@ class KvCache {
   // Counts decoded tokens.
   void advance(int32_t seq_id, int32_t n_tokens);
   // Removes all cells at and after a position. Returns false if the memory cannot be
-  // truncated there (recurrent).
+  // truncated there (recurrent), or has lost cells in the attention window of this
+  // position.
   bool cut(int32_t seq_id, int32_t position);
   // Removes the cells of a failed decode or of rejected draft tokens. Returns false in
   // the same case as cut().

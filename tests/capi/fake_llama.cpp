@@ -566,6 +566,13 @@ void llama_memory_seq_cp(llama_memory_t memory, llama_seq_id from, llama_seq_id 
 
 void llama_memory_clear(llama_memory_t memory, bool) { of(memory).cells.clear(); }
 
+llama_pos llama_memory_seq_pos_min(llama_memory_t memory, llama_seq_id seq_id) {
+  Context& ctx = of(memory);
+  const auto n_cells = static_cast<llama_pos>(fake::tokens_of(ctx, seq_id).size());
+  const llama_pos first = fake::settings().strict_window ? ctx.n_lost[seq_id] : 0;
+  return first < n_cells ? first : -1;
+}
+
 llama_pos llama_memory_seq_pos_max(llama_memory_t memory, llama_seq_id seq_id) {
   return static_cast<llama_pos>(fake::tokens_of(of(memory), seq_id).size()) - 1;
 }

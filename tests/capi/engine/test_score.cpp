@@ -172,6 +172,22 @@ TEST_CASE("a window of attention never gives up what a path still needs") {
   for (uint32_t seed = 0; seed < 50; ++seed) run_many(f, seed, false);
 }
 
+TEST_CASE("a window of attention is whole where the rows of a choice are read again") {
+  Fixture f(1024, 4, false);
+  fake::settings().n_swa = 8;
+  fake::settings().strict_window = true;
+  for (int64_t id = 1; id <= 20; ++id) {
+    const Tokens prompt(static_cast<size_t>(id), 'x');
+    toy::Request request(id, prompt, 8);
+    request.choose({"abc", "abd", "b", "cde"}).native.logprobs = 1;
+    toy::submit(f.engine, request);
+    toy::run_all(f.engine);
+    const double first =
+        fake::logprobs(prompt)[static_cast<size_t>(f.engine.get(id).tokens[0])];
+    CHECK(f.engine.get(id).logprobs[0] == doctest::Approx(first));
+  }
+}
+
 TEST_CASE("long continuations are decoded in pieces") {
   for (const bool unified : {true, false}) {
     Fixture f(2048, 4, unified);

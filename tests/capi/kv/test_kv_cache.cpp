@@ -135,6 +135,21 @@ TEST_CASE("in a pool forks share cells, which count once and until the last has 
   CHECK(c.kv.n_cells_used() == 0);
 }
 
+TEST_CASE("cells that a sequence shares are counted while others have them") {
+  Cells c(true);
+  const int32_t prefix = c.kv.acquire(true);
+  c.decode(prefix, 6);
+  c.kv.share(prefix);
+  const int32_t id = c.kv.acquire(false);
+  c.kv.fork(prefix, id);
+  c.decode(id, 2);
+  CHECK(c.kv.roll_back(id, 5));
+  CHECK(c.kv.n_own_cells(id) == 0);
+  CHECK(c.kv.n_cells_used() == 6);
+  c.decode(id, 1);
+  CHECK(c.kv.n_cells_used() == 7);
+}
+
 TEST_CASE("with streams each fork has its own cells") {
   Cells c(false);
   const int32_t prefix = c.kv.acquire(true);
@@ -172,6 +187,18 @@ TEST_CASE("a move copies cells as a state, however many there are") {
   CHECK(c.kv.move_down(1) == 0);
   CHECK(c.kv.n_own_cells(0) == 25);
   CHECK_FALSE(c.kv.has_pending_copies());
+}
+
+TEST_CASE("a sequence that was cut is not copied as it was") {
+  Cells c(false);
+  c.kv.acquire(false);
+  c.kv.acquire(false);
+  c.decode(1, 6);
+  c.kv.fork(1, c.kv.acquire(true));
+  c.kv.release(0);
+  CHECK(c.kv.roll_back(1, 3));
+  CHECK(c.kv.move_down(1) == 0);
+  c.kv.verify(0);
 }
 
 TEST_CASE("saved cells come back, also to another sequence") {
