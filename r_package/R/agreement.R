@@ -101,7 +101,9 @@ agreement <- function(
     kappa_weights = kappa_weights_list(kappa_weights),
     coders = as_py_list(as_utf8(rlang::names2(coders)))
   )
-  codes <- unname(lapply(coders, as_codes))
+  names <- rlang::names2(coders)
+  names <- ifelse(nzchar(names), names, sprintf("coder %d", seq_along(names)))
+  codes <- unname(Map(as_codes, coders, names))
   call_python("agreement", list(codes = codes, options = options))
 }
 

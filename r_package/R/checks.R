@@ -187,7 +187,12 @@ check_text <- function(x, arg = rlang::caller_arg(x)) {
     x <- as.character(x)
   }
   if (!is.character(x)) {
-    abort_argument(arg, "a character vector", x)
+    abort_argument(
+      arg,
+      "a character vector",
+      x,
+      hint = if (is.data.frame(x)) prompts_hint(x)
+    )
   }
   text <- as_utf8(x)
   if (anyNA(text)) {

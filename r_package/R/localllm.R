@@ -237,8 +237,7 @@ quick_llama_reset <- function() {
 check_questions <- function(prompt) {
   check_given(prompt)
   if (!is.character(prompt) || length(prompt) == 0) {
-    hint <- if (is.data.frame(prompt)) "Take one of its columns, such as data$text."
-    abort_argument("prompt", "one question or more", prompt, hint = hint)
+    abort_argument("prompt", "one question or more", prompt, hint = prompts_hint(prompt))
   }
   empty <- which(!is.na(prompt) & !nzchar(prompt))
   if (length(empty) > 0) {

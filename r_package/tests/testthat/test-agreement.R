@@ -117,6 +117,16 @@ test_that("codes of any type go as they are, and blank ones are left to Python",
   )
 })
 
+test_that("a message about value labels names the coder", {
+  local_real()
+  codes <- structure(
+    c(1, 2, 1),
+    labels = c(no = 1, yes = 2),
+    class = c("haven_labelled", "double")
+  )
+  expect_message(expect_message(agreement(anna = codes, codes), "anna"), "coder 2")
+})
+
 test_that("no label is a code where a text may have several labels", {
   local_real()
   data <- data.frame(text = sprintf("Text %d.", 1:20), label = "x")

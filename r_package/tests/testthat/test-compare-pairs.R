@@ -123,6 +123,7 @@ test_that("texts need different names", {
     pair_texts(c(a = "x", a = "y")),
     pair_texts(c(a = "x", "y")),
     pair_texts(c("x", NA)),
+    "such as data\\$text" = pair_texts(data.frame(text = "x")),
     pair_texts(1:2)
   )
 })
