@@ -35,7 +35,6 @@ import numpy as np
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-PAGE = Path(__file__).resolve().parents[1] / "docs/probabilities.md"
 LABELS = ["positive", "neutral", "negative"]
 N_BINS = 10
 SEED = 20261123
@@ -159,7 +158,7 @@ def main() -> None:
     texts = [row["text"] for row in rest]
     head = ["model", "way", "tweets", "examples", "accuracy", "Brier score", "ECE"]
     rows = [row for path in options.models for row in rows_of(path, texts, shots, truth)]
-    marked.write(PAGE, {"accuracy": marked.table(head, rows, 2)})
+    marked.write("docs/probabilities.md", {"accuracy": marked.table(head, rows, 2)})
 
 
 if __name__ == "__main__":

@@ -24,7 +24,6 @@ import marked
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-PAGE = Path(__file__).resolve().parent.parent / "docs" / "probabilities.md"
 SEED = 20261124
 
 
@@ -78,7 +77,7 @@ def main() -> None:
             middle = f"{statistics.median(runs):.1f}"
             lines.append([path.stem, way, middle, f"{ratio:.2f}"])
     table = marked.table(["model", "way", "s", "times `annotate`'s"], lines, 2)
-    marked.write(PAGE, {"annotate": f"{head}\n\n{table}"})
+    marked.write("docs/probabilities.md", {"annotate": f"{head}\n\n{table}"})
 
 
 if __name__ == "__main__":

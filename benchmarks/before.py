@@ -16,8 +16,8 @@ import statistics
 import subprocess
 from pathlib import Path
 
-from disturbance import watch
 from marked import table
+from session import watch
 
 HERE = Path(__file__).resolve().parent
 # Measurements: engine of worker.py, workload, and key of the figure in worker.py's

@@ -16,7 +16,6 @@ import math
 import multiprocessing
 import os
 import warnings
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import coverage_designs
@@ -31,7 +30,6 @@ if TYPE_CHECKING:
 
     from studies import Hit, Study
 
-DOCS = Path(__file__).resolve().parent.parent / "docs"
 STUDIES = {
     name: study
     for module in (coverage_designs, coverage_estimates, coverage_measures, selection)
@@ -122,7 +120,7 @@ def main() -> None:
             text = table(study, simulated(name, n_draws, options.seed, pool))
             print(f"{name}\n{text}", flush=True)
             if study.page and not options.print:
-                marked.write(DOCS / study.page, {f"coverage: {name}": text})
+                marked.write(f"docs/{study.page}", {f"coverage: {name}": text})
 
 
 if __name__ == "__main__":

@@ -18,10 +18,9 @@ from typing import TYPE_CHECKING
 
 import llamaherd as lh
 import numpy as np
-from bounds import at_least, at_most
 from llama_cpp import Llama
 from llamaherd.engine.memory import hardware
-from marked import table
+from marked import at_least, at_most, table
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -22,7 +22,6 @@ from llamaherd.engine.core.phrases import decimals, limits
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-ROOT = Path(__file__).resolve().parent.parent
 NUMBERS = (4, 8)
 HEAD = ("model", "prompt", "examples", "accuracy without", "with", "change")
 
@@ -59,7 +58,7 @@ def main() -> None:
     """Write the table."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("models", type=Path, nargs="+")
-    parser.add_argument("--page", type=Path, default=ROOT / "docs" / "selection.md")
+    parser.add_argument("--page", type=Path, default="docs/selection.md")
     options = parser.parse_args()
     warnings.simplefilter("ignore", UserWarning)
     rows = [row for model in options.models for row in rows_of(model)]

@@ -41,9 +41,8 @@ from workloads import Workload, make_workloads
 
 # llama-cpp-python logs every detail until a `Llama` sets its log level.
 logging.getLogger("llama-cpp-python").setLevel(logging.CRITICAL)
-ROOT = Path(__file__).parents[1]
-RESULT, PAGE = ROOT / "benchmarks" / "gpu.json", ROOT / "docs" / "gpu.md"
-PEERS = ROOT / "benchmarks" / "gpu_peers.json"
+RESULT = Path(__file__).with_suffix(".json")
+PEERS = Path(__file__).with_name("gpu_peers.json")
 PEERS_HEAD = "model", "workload", "llamaherd, s", "llama-server / own", "loop / own"
 WORDS = (
     *("the", "sea", "bread", "Paris", "winter", "trains"),
@@ -235,7 +234,7 @@ def report() -> None:
         "same": table(["model", "same texts", "same bits"], equal),
         "peers": table(PEERS_HEAD, _peer_rows(), 2),
     }
-    marked.write(PAGE, parts)
+    marked.write("docs/gpu.md", parts)
 
 
 def _peer_rows() -> list[list[str]]:

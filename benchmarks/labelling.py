@@ -19,8 +19,6 @@ from labelled import demo
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-ROOT = Path(__file__).resolve().parent.parent
-PAGE = ROOT / "docs" / "labelling.md"
 TOPICS = ["Sports", "Business", "Science", "Politics"]
 TASK = "Label the topic of each news text: Sports, Business, Science or Politics."
 BARE = "Answer with one word: Sports, Business, Science or Politics."
@@ -94,7 +92,7 @@ def main() -> None:
     """Measure and write."""
     head = ["model", "way", f"right, of {len(TEXTS)}", "one of the labels"]
     table = marked.table(head, measured(sys.argv[1:]), 2)
-    marked.write(PAGE, {"labelling: labelling": table})
+    marked.write("docs/labelling.md", {"labelling: labelling": table})
 
 
 if __name__ == "__main__":

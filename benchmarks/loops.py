@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     Ask = Callable[[str, dict[str, object]], dict[str, Any]]
 
 NOVEL = Path(__file__).with_name("data") / "pride_and_prejudice.txt"
-PAGE = Path(__file__).parent.parent / "docs/decisions/0050-kept-beginnings.md"
+PAGE = "docs/decisions/0050-kept-beginnings.md"
 LABELS = [" good", " bad", " new", " old", " other"]
 N_FIRST = 3  # steps that are not counted
 N_SHORT = 20  # prompts of a call that alternates with a long prompt

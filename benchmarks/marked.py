@@ -1,4 +1,4 @@
-"""Replaces text between marks in a page, to write measurements into documents.
+"""Writes measurements into pages: parts between marks, tables, rounded bounds.
 
 A mark is a comment, `<!-- mark -->`; the part ends at the next `<!-- end of ... -->` or
 `<!-- /... -->`.
@@ -7,12 +7,14 @@ A mark is a comment, `<!-- mark -->`; the part ends at the next `<!-- end of ...
 from __future__ import annotations
 
 import re
+from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
-    from pathlib import Path
 
+ROOT = Path(__file__).resolve().parent.parent
 _END = r"<!-- (?:end of |/)[^>]* -->"
 
 
@@ -33,9 +35,27 @@ def replaced(page: str, mark: str, part: str) -> str:
     return new_page
 
 
-def write(page: Path, parts: Mapping[str, str]) -> None:
-    """Write parts after their marks in a page."""
-    text = page.read_text(encoding="utf-8")
+def write(page: str | Path, parts: Mapping[str, str]) -> None:
+    """Write parts after their marks in a page of the project, such as docs/chat.md."""
+    path = ROOT / page
+    text = path.read_text(encoding="utf-8")
     for mark, part in parts.items():
         text = replaced(text, mark, part)
-    page.write_text(text, encoding="utf-8")
+    path.write_text(text, encoding="utf-8")
+
+
+def at_least(value: float, digits: int, *, as_percent: bool = False) -> str:
+    """Round a lower bound down."""
+    return _rounded(value, digits, ROUND_FLOOR, as_percent=as_percent)
+
+
+def at_most(value: float, digits: int, *, as_percent: bool = False) -> str:
+    """Round an upper bound up; see `at_least`."""
+    return _rounded(value, digits, ROUND_CEILING, as_percent=as_percent)
+
+
+def _rounded(value: float, digits: int, how: str, *, as_percent: bool) -> str:
+    # The shortest decimal of this float: 0.93 is 93.0%, although the float is larger.
+    exact = Decimal(repr(float(value))) * (100 if as_percent else 1)
+    rounded = exact.quantize(Decimal(1).scaleb(-digits), rounding=how)
+    return f"{rounded:f}{'%' if as_percent else ''}"

@@ -24,7 +24,6 @@ from llamaherd.calls.structured.shape import shape_of
 if TYPE_CHECKING:
     from llamaherd.calls.structured.shape import Shape
 
-PAGE = Path(__file__).resolve().parents[1] / "docs/structured.md"
 _NO_ROW = {"valid_refused": 0, "invalid_let_through": 0, "invalid_accepted": 0}
 
 
@@ -124,7 +123,7 @@ def main() -> None:
             rows = [judge(model, row) for row in sample]
         summaries[Path(path).name] = summary(rows, sample)
         print(path, json.dumps(summaries[Path(path).name], indent=1), flush=True)
-    marked.write(PAGE, {"structured: maskbench": table(summaries)})
+    marked.write("docs/structured.md", {"structured: maskbench": table(summaries)})
 
 
 if __name__ == "__main__":

@@ -10,14 +10,11 @@ from __future__ import annotations
 import sys
 import textwrap
 import warnings
-from pathlib import Path
 
 import llamaherd as lh
 import marked
 from labelled import demo
 
-ROOT = Path(__file__).resolve().parent.parent
-PAGE = ROOT / "docs" / "reports.md"
 TOPICS = ["Sports", "Business", "Science", "Politics"]
 
 
@@ -40,7 +37,7 @@ def main() -> None:
     lines = [quoted, *(textwrap.indent(paragraph, "> ") for paragraph in rest)]
     cited = ", ".join(f"`{key}`" for key in report.references)
     part = "\n>\n".join(lines)
-    marked.write(PAGE, {"methods": f"{part}\n\nIts references are {cited}."})
+    marked.write("docs/reports.md", {"methods": f"{part}\n\nIts references are {cited}."})
 
 
 if __name__ == "__main__":

@@ -9,16 +9,13 @@ from __future__ import annotations
 
 import sys
 import warnings
-from pathlib import Path
 
 import marked
 
-ROOT = Path(__file__).resolve().parent.parent
-sys.path.insert(0, str(ROOT / "examples"))
+sys.path.insert(0, str(marked.ROOT / "examples"))
 
-import naive_or_corrected as example  # noqa: E402 - in the folder above
+import naive_or_corrected as example
 
-PAGE = ROOT / "docs" / "examples.md"
 TITLES = {
     "naive": "labels as if they were right",
     "gold": "codes of people alone",
@@ -36,7 +33,7 @@ def main() -> None:
         [TITLES[name], f"{slope:.3f}", f"{share:.1%}", f"{width:.3f}"]
         for name, (slope, share, width) in example.compare(n).items()
     ]
-    marked.write(PAGE, {"naive": marked.table(head, rows)})
+    marked.write("docs/examples.md", {"naive": marked.table(head, rows)})
 
 
 if __name__ == "__main__":

@@ -21,9 +21,7 @@ import labelled
 import llamaherd as lh
 import marked
 
-ROOT = Path(__file__).resolve().parent.parent
-PAGE = ROOT / "docs" / "codebooks.md"
-STORE = ROOT / "python_core/llamaherd/coding/annotation/ready/measured.json"
+STORE = marked.ROOT / "python_core/llamaherd/coding/annotation/ready/measured.json"
 SEED = 20261125
 WAYS: dict[str, dict[str, Any]] = {
     "as it is": {},
@@ -105,7 +103,9 @@ def main() -> None:
     head = ["codebook", "model", "way", "texts", "accuracy", "macro F1"]
     head.append("most frequent label")
     STORE.write_text(json.dumps(sentences, indent=1) + "\n", encoding="utf-8")
-    marked.write(PAGE, {"codebooks": marked.table(head, map(cells_of, rows), 3)})
+    marked.write(
+        "docs/codebooks.md", {"codebooks": marked.table(head, map(cells_of, rows), 3)}
+    )
 
 
 if __name__ == "__main__":

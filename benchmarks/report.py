@@ -15,8 +15,7 @@ import re
 import sys
 from pathlib import Path
 
-from bounds import at_least, at_most
-from marked import table
+from marked import at_least, at_most, table
 from summary import Row, Summary, title, workloads
 
 ROOT = Path(__file__).resolve().parents[1]

@@ -24,7 +24,6 @@ import marked
 import psutil
 
 HERE = Path(__file__).parent
-PAGE = HERE.parent / "docs" / "coding.md"
 LABELS = ["for", "against", "neither"]
 MB = 1e6
 
@@ -94,7 +93,7 @@ def main() -> None:
             print(way, figures, flush=True)
             sizes = [f"{figures[name] / MB:.0f} MB" for name in ("most", "before")]
             rows.append([way, *sizes, f"{figures['first_s']:.1f} s"])
-    marked.write(PAGE, {"rows": marked.table(head, rows)})
+    marked.write("docs/coding.md", {"rows": marked.table(head, rows)})
 
 
 if __name__ == "__main__":

@@ -32,8 +32,7 @@ from pathlib import Path
 from statistics import mean
 
 import peers
-from disturbance import watch
-from session import Session, describe
+from session import Session, describe, watch
 from shape import Shape
 from summary import ideal_of
 from workloads import make_workloads

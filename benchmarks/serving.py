@@ -27,7 +27,6 @@ from session import describe
 if TYPE_CHECKING:
     from server import Pass
 
-DOCS = Path(__file__).parents[1] / "docs"
 MARK = "serving: made by benchmarks/serving.py"
 WORKLOADS = {
     "distinct": "distinct texts",
@@ -132,8 +131,8 @@ def main() -> None:
     print(about)
     text = "\n".join([f"{head}\n", *tables])
     print(text)
-    page = DOCS / ("gpu.md" if options.gpu_layers else "server-measured.md")
-    marked.write(page, {MARK: text})
+    page = "gpu" if options.gpu_layers else "server-measured"
+    marked.write(f"docs/{page}.md", {MARK: text})
 
 
 if __name__ == "__main__":

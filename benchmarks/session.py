@@ -1,4 +1,4 @@
-"""Stores the measurements of a benchmark session, so that it can be continued."""
+"""Measurements of a benchmark session, stored so that it can be continued."""
 
 from __future__ import annotations
 
@@ -6,15 +6,18 @@ import json
 import os
 import platform
 import subprocess
+import time
+from contextlib import contextmanager
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import psutil
 from llamaherd.engine.hub.profile import cpu_name
 from workloads import SEED
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
 
 HERE = Path(__file__).parent
 
@@ -72,3 +75,26 @@ def _commit() -> str | None:
     command = ["git", "-C", str(HERE), "describe", "--always", "--dirty", "--exclude=*"]
     done = subprocess.run(command, check=False, capture_output=True, text=True)
     return done.stdout.strip() or None
+
+
+@contextmanager
+def watch(record: dict[str, object]) -> Iterator[None]:
+    """Add `others_cpus` to a record: mean number of processors used by others.
+
+    Others are all processes except this process and its children. The host of a virtual
+    machine is included if it used processor time. The time of a child is included only
+    after the child has ended.
+    """
+    start, before = time.monotonic(), _others_s()
+    yield
+    seconds = time.monotonic() - start
+    record["others_cpus"] = round((_others_s() - before) / seconds, 3)
+
+
+def _others_s() -> float:
+    """Return the processor seconds of others since the start."""
+    cpu = psutil.cpu_times()
+    idle = cpu.idle + getattr(cpu, "iowait", 0.0)
+    guests = getattr(cpu, "guest", 0.0) + getattr(cpu, "guest_nice", 0.0)  # in `user`
+    ours = sum(os.times()[:4])  # this process and its children that have ended
+    return sum(cpu) - guests - idle - ours

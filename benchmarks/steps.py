@@ -32,8 +32,7 @@ from llamaherd.calls.asks.calibration import calibrate_batch
 from llamaherd.coding.estimation.recalibrated import ProbabilityScores
 from llamaherd.coding.statistics.heads import least_sure, text_head
 
-ROOT = Path(__file__).resolve().parents[1]
-AG_NEWS = ROOT / "r_package/data/ag_news_sample.R"
+AG_NEWS = marked.ROOT / "r_package/data/ag_news_sample.R"
 QUESTIONS = {"ag_news_sample": "Name the topic of the news text."}
 QUESTION = "Name the sentiment of the text."
 SEED = 20261126
@@ -247,7 +246,7 @@ def main() -> None:
         f"{args.embeddings.stem}, 8 examples, {args.seeds} seeds. Seconds are of "
         "processor time, one thread.\n"
     )
-    marked.write(ROOT / "docs/steps.md", {"steps": f"{head}\n{table(results)}"})
+    marked.write("docs/steps.md", {"steps": f"{head}\n{table(results)}"})
 
 
 if __name__ == "__main__":

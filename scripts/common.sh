@@ -104,6 +104,12 @@ r_field() {
     grep -v -x -E '|R|graphics|grDevices|grid|methods|parallel|stats|tools|utils' || true
 }
 
+# record COLUMN STATE: adds a cell of the row SYSTEM of the README's table.
+# write_records: writes the cells, after all steps of a script have passed.
+RECORDS=()
+record() { RECORDS+=("$1=$2"); }
+write_records() { "$VENV_PYTHON" scripts/systems.py record "$SYSTEM" "${RECORDS[@]}"; }
+
 # record_version NAME RESULT: writes a row of the table of versions, with RECORD=1.
 record_version() {
   if [[ ${RECORD:-} == 1 ]]; then "$VENV_PYTHON" scripts/systems.py version "$@"; fi

@@ -14,8 +14,6 @@ SYSTEM=$1
 shift
 # shellcheck source=scripts/cross/build.sh
 source scripts/cross/build.sh
-# shellcheck source=scripts/cross/records.sh
-source scripts/cross/records.sh
 ARCH=aarch64
 SUITE=bookworm
 ROOT=$DIR/$SYSTEM-root     # libllama and its headers

@@ -101,4 +101,5 @@ for PROCESSOR in "$@"; do
   logged "cross-$SYSTEM-shim" compile_shim
   check
 done
-if [[ " $* " == *" aarch64 "* ]]; then SYSTEM=macos record compiles compiled; fi
+record compiles compiled
+if [[ " $* " == *" aarch64 "* ]]; then SYSTEM=macos write_records; fi

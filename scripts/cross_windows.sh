@@ -249,3 +249,4 @@ require "$TARGET-g++-posix" g++-mingw-w64-x86-64-posix
 require "$WINE" wine64
 if (($# == 0)); then set -- llama shim c_tests wheels python real_model pip; fi
 for step in "$@"; do "make_$step"; done
+write_records

@@ -102,30 +102,31 @@ def write_first(path: str) -> None:
         "labelled": _labelled(coded, news["topic"]),
         "validated": _validated(lh.validate(coded, gold)),
     }
-    page = ROOT / "docs/index.md"
-    marked.write(page, {f"first: {name}": part for name, part in parts.items()})
+    marked.write(
+        "docs/index.md", {f"first: {name}": part for name, part in parts.items()}
+    )
 
 
 def _labelled(coded: lh.Coded, topics: list[str]) -> str:
     """Return a table of some texts with labels by the model and human codes."""
-    lines = ["| text | model | probability | person |", "| --- | --- | ---: | --- |"]
+    rows = []
     frame = coded.to_frame()
     for i in _SHOWN:
         text = frame["text"][i]
         short = text if len(text) <= 70 else text[:67].rstrip() + "..."
         prob = frame["prob"][i]
-        lines.append(f"| {short} | {coded.labels[i]} | {prob:.2f} | {topics[i]} |")
-    return "\n".join(lines)
+        rows.append([short, coded.labels[i], topics[i], f"{prob:.2f}"])
+    return marked.table(["text", "model", "person", "probability"], rows, 3)
 
 
 def _validated(validation: lh.types.Validation) -> str:
     """Return a table of the accuracy of the labels, with intervals."""
-    lines = ["| 30 texts that a person coded | | 95% interval |", "| --- | ---: | --- |"]
+    lines = []
     rows = {row[:2]: row for row in validation.rows()}
     for key, name in _MEASURES.items():
         value, low, high = rows[key][3:6]
-        lines.append(f"| {name} | {value:.2f} | {low:.2f} to {high:.2f} |")
-    return "\n".join(lines)
+        lines.append([name, f"{value:.2f}", f"{low:.2f} to {high:.2f}"])
+    return marked.table(["30 texts that a person coded", "", "95% interval"], lines)
 
 
 _TOPICS = {

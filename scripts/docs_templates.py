@@ -24,13 +24,15 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 ROOT = Path(__file__).resolve().parent.parent
-PAGE = ROOT / "docs/templates.md"
+sys.path.append(str(ROOT / "benchmarks"))
+
+import marked  # noqa: E402 - a module of that folder
+
 SNAPSHOTS = ROOT / "tests/python/chat/templates.json"
-BEGIN = "<!-- scripts/docs_templates.py writes this table -->\n"
-END = "<!-- end of the table -->\n"
+MARK = "scripts/docs_templates.py writes this table"
 _HEAD = (
-    "| template | thinks | `thinking=False` | `thinking=n` | system | two user turns "
-    "| tools | calls | prefill |\n|---|---|---|---|---|---|---|---|---|\n"
+    *("template", "thinks", "`thinking=False`", "`thinking=n`", "system"),
+    *("two user turns", "tools", "calls", "prefill"),
 )
 _N_TAIL = 70  # number of characters of a prompt's end
 _USER: dict[str, object] = {"role": "user", "content": "Quest7"}
@@ -157,21 +159,23 @@ def all_facts(folder: Path) -> dict[str, dict[str, object]]:
 
 def table(templates: Mapping[str, Mapping[str, object]]) -> str:
     """Return the rows of the page: templates with the same facts share a row."""
-    rows: dict[str, list[str]] = {}
+    rows: dict[tuple[object, ...], list[str]] = {}
     for name, fields in templates.items():
         rows.setdefault(_cells(fields), []).append(name)
-    return _HEAD + "".join(f"| {', '.join(rows[cells])} {cells}\n" for cells in rows)
+    lines = ([", ".join(names), *cells] for cells, names in rows.items())
+    return marked.table(_HEAD, lines, len(_HEAD))
 
 
-def _cells(fields: Mapping[str, object]) -> str:
+def _cells(fields: Mapping[str, object]) -> tuple[object, ...]:
     if fields["default"] is None:
-        return "| refuses a plain question | | | | | | | |"
+        return ("refuses a plain question", *[""] * (len(_HEAD) - 2))
     off = _switched(fields, "off", "closed", without="")
     on = _switched(fields, "on", "opened", without="needs markers")
-    cells = [fields["thinks"], off, on, fields["system"]]
-    cells += ["yes" if fields[key] else "no" for key in ("two_user_turns", "tools")]
-    cells += [fields["calls"] or "", "yes" if fields["prefill"] else "no"]
-    return f"| {' | '.join(map(str, cells))} |"
+    turns, tools, prefill = (
+        "yes" if fields[key] else "no" for key in ("two_user_turns", "tools", "prefill")
+    )
+    calls = fields["calls"] or ""
+    return fields["thinks"], off, on, fields["system"], turns, tools, calls, prefill
 
 
 def _switched(fields: Mapping[str, object], way: str, by_text: str, without: str) -> str:
@@ -184,16 +188,10 @@ def _switched(fields: Mapping[str, object], way: str, by_text: str, without: str
     return f"{by_text} by text" if fields[f"{by_text}_by_text"] else "as it is"
 
 
-def page(text: str, templates: Mapping[str, Mapping[str, object]]) -> str:
-    """Return the page with a new table."""
-    before, rest = text.split(BEGIN)
-    return before + BEGIN + table(templates) + END + rest.split(END)[1]
-
-
 def main(argv: list[str]) -> None:
     """Write the page, and the snapshots."""
     templates = all_facts(Path(argv[0]))
-    PAGE.write_text(page(PAGE.read_text(encoding="utf-8"), templates), encoding="utf-8")
+    marked.write("docs/templates.md", {MARK: table(templates)})
     if "--snapshots" in argv:
         text = json.dumps(templates, indent=1, ensure_ascii=False)
         SNAPSHOTS.write_text(text + "\n", encoding="utf-8")

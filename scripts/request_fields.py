@@ -126,16 +126,16 @@ def table() -> str:
                 types = " or ".join(kinds_of(field.kind))
                 apis = rows.setdefault((name, types, status), {})
                 apis.setdefault(api, []).append(path.removeprefix("/v1/"))
-    lines = ["| field | type | of | accepted |", "|---|---|---|---|"]
-    lines += [
-        f"| `{name}` | {types} | {_paths(apis)} | {_accepted(status)} |"
+    lines = [
+        [f"`{name}`", types, _paths(apis), _accepted(status)]
         for (name, types, status), apis in sorted(rows.items())
     ]
+    fields = marked.table(["field", "type", "of", "accepted"], lines, 4)
     versions = ", ".join(f"{api} {entry['version']}" for api, entry in record.items())
     head = f"Fields of {versions}. {n_served} fields of paths are served; the others:"
     names = ", ".join(f"`{name}`" for name in sorted(refused))
     end = f"Refused where they have no effect, except `null`: {names}."
-    return "\n".join((head, "", *lines, "", end, ""))
+    return f"{head}\n\n{fields}\n{end}\n"
 
 
 def _paths(apis: dict[str, list[str]]) -> str:

@@ -1,8 +1,8 @@
 """Writes the tables of systems (README.md) and of versions (docs/install.md).
 
-    systems.py record SYSTEM COLUMN STATE   STATE: run, emulated or compiled
-    systems.py version NAME RESULT          a row of the table of versions, dated today
-    systems.py write                        both tables
+    systems.py record SYSTEM COLUMN=STATE ...   STATE: run, emulated or compiled
+    systems.py version NAME RESULT              a row of the table of versions
+    systems.py write                            both tables
 
 The records are docs/systems.json and docs/versions.json; "not tried": without a record.
 """
@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Sequence
+    from collections.abc import Collection
 
 ROOT = Path(__file__).parents[1]
 sys.path.append(str(ROOT / "benchmarks"))
@@ -24,9 +24,7 @@ sys.path.append(str(ROOT / "benchmarks"))
 import marked  # noqa: E402 - a module of that folder
 
 RECORD = ROOT / "docs" / "systems.json"
-README = ROOT / "README.md"
 VERSIONS_RECORD = ROOT / "docs" / "versions.json"
-PAGE = ROOT / "docs" / "install.md"
 SYSTEMS = {
     "linux": "Linux, x86-64",
     "arm64": "Linux, 64-bit ARM",
@@ -89,42 +87,38 @@ def check(value: str, known: Collection[str]) -> None:
 def table() -> str:
     """Return the table of systems in Markdown."""
     record = read(RECORD)
-    rows = [["system", *COLUMNS.values()]]
+    rows = []
     for name, title in SYSTEMS.items():
         cells = record.get(name, {})
         rows.append([title, *(STATES.get(cells.get(x, ""), NOT_TRIED) for x in COLUMNS)])
-    return _markdown(rows)
+    return marked.table(["system", *COLUMNS.values()], rows, 1 + len(COLUMNS))
 
 
 def versions_table() -> str:
     """Return the table of versions in Markdown."""
     record = read(VERSIONS_RECORD)
-    rows = [["tried", "command", "result", "date"]]
+    rows = []
     for name, (title, command) in VERSIONS.items():
         row = record.get(name, {"result": NOT_TRIED, "date": ""})
         rows.append([title, f"`{command}`", row["result"], row["date"]])
-    return _markdown(rows)
-
-
-def _markdown(rows: Iterable[Sequence[str]]) -> str:
-    head, *lines = (f"| {' | '.join(row)} |" for row in rows)
-    rule = "| --- " * (head.count("|") - 1) + "|"
-    return "\n".join([head, rule, *lines]) + "\n"
+    return marked.table(["tried", "command", "result", "date"], rows, 4)
 
 
 def write() -> None:
     """Replace both tables."""
-    marked.write(README, {"systems": table()})
-    marked.write(PAGE, {"versions": versions_table()})
+    marked.write("README.md", {"systems": table()})
+    marked.write("docs/install.md", {"versions": versions_table()})
 
 
 def main(arguments: list[str]) -> None:
     """Run `record`, `version` or `write`."""
     match arguments:
-        case ["record", system, column, state]:
-            check(column, COLUMNS)
-            check(state, STATES)
-            add(RECORD, SYSTEMS, system, {column: state})
+        case ["record", system, *cells]:
+            states = dict(cell.split("=") for cell in cells)
+            for column, state in states.items():
+                check(column, COLUMNS)
+                check(state, STATES)
+            add(RECORD, SYSTEMS, system, states)
         case ["version", name, result]:
             day = date.today().isoformat()  # noqa: DTZ011 - a day
             fields = {"date": day, "result": result.strip(" =")}

@@ -13,8 +13,6 @@ source "$(dirname "$0")/common.sh"
 source scripts/debian.sh
 # shellcheck source=scripts/llama_source.sh
 source scripts/llama_source.sh
-# shellcheck source=scripts/cross/records.sh
-source scripts/cross/records.sh
 
 SUITE=${SUITE:-trixie} # ggml's Vulkan backend needs newer headers than those of Debian 12
 SYSTEM=vulkan

@@ -97,6 +97,3 @@ install_llama() {
 python_include() {
   "$VENV_PYTHON" -c 'import sysconfig; print(sysconfig.get_paths()["include"])'
 }
-
-# record COLUMN STATE: writes a cell of the README's table.
-record() { "$VENV_PYTHON" scripts/systems.py record "$SYSTEM" "$@"; }

@@ -69,13 +69,14 @@ logged "$NAME-install" install_it
 installed=$(date +%s)
 first_label "/$(basename "$MODEL")"
 labelled=$(date +%s)
-system=linux state=run
-if [[ $ARCH == aarch64 ]]; then system=arm64; fi
+SYSTEM=linux state=run
+if [[ $ARCH == aarch64 ]]; then SYSTEM=arm64; fi
 if [[ $ARCH != "$(uname -m)" ]]; then
   state=emulated
   for QEMU_CPU in cortex-a53 neoverse-n1 a64fx max; do
     echo "$QEMU_CPU: $(first_label '')"
   done
 fi
-[[ ! -x $VENV_PYTHON ]] || "$VENV_PYTHON" scripts/systems.py record "$system" wheel "$state"
+record wheel "$state"
+[[ ! -x $VENV_PYTHON ]] || write_records
 say "$SUITE for $ARCH, $(inside 'python3 --version'): installed in $((installed - start)) s, the first label $((labelled - installed)) s later"

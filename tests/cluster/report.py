@@ -18,7 +18,6 @@ sys.path.append(str(ROOT / "benchmarks"))
 import marked  # noqa: E402 - from there
 
 FOLDER = ROOT / "build/cluster"
-PAGE = ROOT / "docs/cluster.md"
 
 
 def kills(call: dict[str, Any]) -> list[str]:
@@ -36,7 +35,7 @@ def main() -> None:
     file = FOLDER / "kills.json"
     if file.exists():
         lines = "\n".join(kills(json.loads(file.read_text())))
-        marked.write(PAGE, {"kills: made by tests/cluster/report.py": lines})
+        marked.write("docs/cluster.md", {"kills: made by tests/cluster/report.py": lines})
 
 
 if __name__ == "__main__":

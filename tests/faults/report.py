@@ -12,7 +12,10 @@ import json
 import sys
 from pathlib import Path
 from statistics import median
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.append(str(ROOT / "benchmarks"))
@@ -40,23 +43,22 @@ def table(report: dict[str, Any]) -> str:
     Raises:
         ValueError: A fault occurred in none of its cases.
     """
-    kinds = tuple(STRUCK)
     groups: dict[str, list[str]] = {}
     for name, tally in report.items():
         groups.setdefault(outcome(name, tally), []).append(name)
     rows = [
-        "| outcome | faults | one call | several callers | labels scored |",
-        "|---|---|---|---|---|",
-    ]
-    rows += [
-        f"| {result} | {'; '.join(names)} | "
-        + " | ".join(str(sum(report[name][kind] for name in names)) for kind in kinds)
-        + " |"
+        [result, "; ".join(names), *_sums(report[name] for name in names)]
         for result, names in groups.items()
     ]
-    sums = [str(sum(tally[kind] for tally in report.values())) for kind in kinds]
-    rows.append(f"| no property was violated | all | {' | '.join(sums)} |")
-    return "\n".join(rows)
+    rows.append(["no property was violated", "all", *_sums(report.values())])
+    head = ["outcome", "faults", "one call", "several callers", "labels scored"]
+    return marked.table(head, rows, 2)
+
+
+def _sums(tallies: Iterable[dict[str, Any]]) -> list[int]:
+    """Return the sums of tallies for each kind of calls."""
+    rows = list(tallies)
+    return [sum(tally[kind] for tally in rows) for kind in STRUCK]
 
 
 def outcome(name: str, tally: dict[str, Any]) -> str:

@@ -21,8 +21,8 @@ sys.path.append(str(ROOT / "benchmarks"))
 
 import marked
 
-PAGE = ROOT / "docs" / "reliability.md"
 MARK = "strangers: made by tests/strangers/run.py"
+HEAD = ("trials", "kinds", "tries", "held")
 
 
 def rows_of(topic: Path) -> list[dict[str, Any]]:
@@ -44,11 +44,11 @@ def title_of(topic: Path) -> str:
 
 def table(rows: dict[str, list[dict[str, Any]]]) -> str:
     """Return the table: a row for each topic, from its title to its rows."""
-    lines = ["| trials | kinds | tries | held |", "|---|---|---|---|"]
-    for title, trials in rows.items():
-        tries, held = (sum(row[name] for row in trials) for name in ("tries", "held"))
-        lines.append(f"| {title} | {len(trials)} | {tries} | {held} |")
-    return "\n".join(lines)
+    sums = (
+        [title, len(trials), *(sum(row[key] for row in trials) for key in HEAD[2:])]
+        for title, trials in rows.items()
+    )
+    return marked.table(HEAD, sums)
 
 
 def line_of(row: dict[str, Any]) -> str:
@@ -65,7 +65,7 @@ def main() -> None:
             print(line_of(row), flush=True)
             rows.append(row)
     if chosen == topics:
-        marked.write(PAGE, {MARK: table(by_title)})
+        marked.write("docs/reliability.md", {MARK: table(by_title)})
     all_rows = [row for rows in by_title.values() for row in rows]
     failed = [row for row in all_rows if row["held"] < row["tries"]]
     if failed:

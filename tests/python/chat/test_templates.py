@@ -374,7 +374,7 @@ def test_no_template_is_left_out(templates_folder: Path) -> None:
 
 def test_the_page_shows_the_snapshots(script: ModuleType) -> None:
     text = (ROOT / "docs/templates.md").read_text(encoding="utf-8")
-    assert script.page(text, SNAPSHOTS) == text
+    assert script.table(SNAPSHOTS) in text
 
 
 def test_every_thought_can_be_closed_and_opened() -> None:

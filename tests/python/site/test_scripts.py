@@ -94,7 +94,7 @@ def test_results_are_recorded_after_the_last_step(copy: Path) -> None:
     done = in_copy(copy, f"{copy}/scripts/cross.sh", "arm64", "wheels")
     assert done.stdout == "aarch64: llama package\n"
     calls = copy / "calls"
-    assert calls.read_text() == "scripts/systems.py record arm64 compiles compiled\n"
+    assert calls.read_text() == "scripts/systems.py record arm64 compiles=compiled\n"
     calls.unlink()
     # The wheelhouse is empty, so the second step fails.
     (copy / ".venv/bin/python").write_text("#!/bin/sh\nexit 1\n")
