@@ -1,6 +1,7 @@
 #include "thought.hpp"
 
 #include <algorithm>
+#include <new>
 #include <string_view>
 #include <utility>
 
@@ -104,15 +105,16 @@ void Thought::start(const StepServices& step, Client& client) {
   if (!sampler_) close(step, client, LH_THINKING_BY_FORCE, closing_);
 }
 
-void Thought::read(Client& /*client*/, int32_t /*i*/, float* logits,
-                   LogitRow& row) noexcept {
+// If there is no memory for a row, later rows are not kept either: each row has the index
+// of its token.
+void Thought::read(Client& client, int32_t /*i*/, float* logits, LogitRow& row) noexcept {
   if (logits == nullptr) return;
-  const bool is_kept = keeps_rows_ || (free_ == nullptr && rows_.empty());
-  if (is_opening_ && is_kept) {
+  const auto n_drawn = static_cast<size_t>(client.n_tokens() - client.n_prompt);
+  const bool is_kept = keeps_rows_ || (free_ == nullptr && n_drawn == 0);
+  if (is_opening_ && is_kept && rows_.size() == n_drawn) {
     try {
       rows_.emplace_back(logits, logits + n_vocab_);
-    } catch (...) {
-      rows_.clear();
+    } catch (const std::bad_alloc&) {  // NOLINT(bugprone-empty-catch)
     }
   }
   sampler_->read(logits, row);

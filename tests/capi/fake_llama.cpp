@@ -14,6 +14,7 @@
 #include <stdexcept>
 #include <thread>
 
+#include "allocations.hpp"
 #include "llama.h"
 #include "text.hpp"
 
@@ -441,6 +442,7 @@ size_t match_word(const char* text, const char* end, bool is_spaces) {
 int32_t llama_tokenize(const llama_vocab*, const char* text, int32_t n_text,
                        llama_token* tokens, int32_t n_max, bool add_special,
                        bool parse_special) {
+  const allocations::Exempt exempt;
   std::vector<int32_t> out;
   for (const char* at = text; fake::settings().word_stack > 0 && at < text + n_text;) {
     at += match_word(at, text + n_text, false);
@@ -465,6 +467,7 @@ int32_t llama_tokenize(const llama_vocab*, const char* text, int32_t n_text,
 
 int32_t llama_token_to_piece(const llama_vocab*, llama_token t, char* buffer,
                              int32_t length, int32_t, bool special) {
+  const allocations::Exempt exempt;
   if (fake::is_control(t) && !special) return 0;
   const int32_t n = t < 256 ? 1 : static_cast<int32_t>(std::strlen(fake::text_of(t)));
   if (n > length) return -n;
@@ -475,6 +478,7 @@ int32_t llama_token_to_piece(const llama_vocab*, llama_token t, char* buffer,
 // ---- context --------------------------------------------------------------------------
 
 llama_context* llama_init_from_model(llama_model*, llama_context_params params) {
+  const allocations::Exempt exempt;
   if (fake::settings().n_bad_contexts > 0) {
     --fake::settings().n_bad_contexts;
     return nullptr;
@@ -518,6 +522,7 @@ llama_memory_t llama_get_memory(const llama_context* ctx) {
   return fake::settings().memory ? reinterpret_cast<llama_memory_t>(&of(ctx)) : nullptr;
 }
 int32_t llama_decode(llama_context* ctx, llama_batch batch) {
+  const allocations::Exempt exempt;
   return fake::decode(of(ctx), batch);
 }
 float* llama_get_logits_ith(llama_context* ctx, int32_t i) {
@@ -529,6 +534,7 @@ float* llama_get_logits_ith(llama_context* ctx, int32_t i) {
 
 bool llama_memory_seq_rm(llama_memory_t memory, llama_seq_id seq_id, llama_pos from,
                          llama_pos to) {
+  const allocations::Exempt exempt;
   Context& ctx = of(memory);
   if (from < 0) from = 0;
   if (to < 0) to = INT32_MAX;
@@ -547,6 +553,7 @@ bool llama_memory_seq_rm(llama_memory_t memory, llama_seq_id seq_id, llama_pos f
 
 void llama_memory_seq_cp(llama_memory_t memory, llama_seq_id from, llama_seq_id to,
                          llama_pos p0, llama_pos p1) {
+  const allocations::Exempt exempt;
   Context& ctx = of(memory);
   if (fake::settings().fail_copy) throw std::bad_alloc();
   fake::violation(p0 > 0 || p1 > 0);
@@ -567,6 +574,7 @@ void llama_memory_seq_cp(llama_memory_t memory, llama_seq_id from, llama_seq_id 
 void llama_memory_clear(llama_memory_t memory, bool) { of(memory).cells.clear(); }
 
 llama_pos llama_memory_seq_pos_min(llama_memory_t memory, llama_seq_id seq_id) {
+  const allocations::Exempt exempt;
   Context& ctx = of(memory);
   const auto n_cells = static_cast<llama_pos>(fake::tokens_of(ctx, seq_id).size());
   const llama_pos first = fake::settings().strict_window ? ctx.n_lost[seq_id] : 0;
@@ -574,16 +582,19 @@ llama_pos llama_memory_seq_pos_min(llama_memory_t memory, llama_seq_id seq_id) {
 }
 
 llama_pos llama_memory_seq_pos_max(llama_memory_t memory, llama_seq_id seq_id) {
+  const allocations::Exempt exempt;
   return static_cast<llama_pos>(fake::tokens_of(of(memory), seq_id).size()) - 1;
 }
 
 // A state has libllama's contents: the number of streams, then the contents of the cells.
 // It cannot be restored in a cache with another number of streams.
 size_t llama_state_seq_get_size(llama_context* ctx, llama_seq_id seq_id) {
+  const allocations::Exempt exempt;
   return (fake::tokens_of(of(ctx), seq_id).size() + 1) * sizeof(int32_t);
 }
 size_t llama_state_seq_get_data(llama_context* ctx, uint8_t* data, size_t size,
                                 llama_seq_id seq_id) {
+  const allocations::Exempt exempt;
   ++fake::counts().n_states;
   const size_t n = fake::tokens_of(of(ctx), seq_id).size();
   std::vector<int32_t> state = fake::seen(of(ctx), seq_id, n);
@@ -595,6 +606,7 @@ size_t llama_state_seq_get_data(llama_context* ctx, uint8_t* data, size_t size,
 }
 size_t llama_state_seq_set_data(llama_context* ctx, const uint8_t* data, size_t size,
                                 llama_seq_id seq_id) {
+  const allocations::Exempt exempt;
   if (size < sizeof(int32_t)) return 0;
   std::vector<int32_t> state(size / sizeof(int32_t));
   std::memcpy(state.data(), data, state.size() * sizeof(int32_t));

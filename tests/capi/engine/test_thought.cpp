@@ -7,6 +7,7 @@
 #include <random>
 #include <string>
 
+#include "allocations.hpp"
 #include "engine_fixture.hpp"
 #include "guard.hpp"
 #include "utf8.hpp"
@@ -487,5 +488,42 @@ TEST_CASE("the budget of a thought counts as tokens to come when streams are cho
     }
     toy::run(f.engine, 1);
     CHECK(order == std::vector<int32_t>{0, 1});
+  }
+}
+
+TEST_CASE("a row that finds no memory before a thought is not replaced by a later row") {
+  // The toy writes the first token of the marker, but not the second one.
+  Thinking thinking;
+  thinking.is_open = false;
+  thinking.start = {fake::next(kHello), fake::kControl};
+  const Tokens token = toy::tokens("ab");
+  const Tokens parent = {-1, -1};
+  const lh_score tree{sizeof(lh_score), 2, token.data(), parent.data()};
+  for (const bool is_score : {true, false}) {
+    INFO("score: ", is_score);
+    Endless f;
+    for (int64_t id = 1; id <= 2; ++id) {
+      toy::Request request(id, kHello, 4);
+      request.native.logprobs = 1;
+      if (is_score) request.native.score = &tree;
+      if (id == 1) request.native.thinking = thinking.get();
+      f.engine.submit(request.native);
+    }
+    {
+      const allocations::Failing failing(allocations::Failing::kAll,
+                                         fake::kVocab * sizeof(float));
+      toy::run(f.engine, 1);
+      CHECK(failing.has_failed());
+    }
+    toy::run_all(f.engine);
+    const lh_client_info info = f.engine.get(1);
+    const lh_client_info plain = f.engine.get(2);
+    CHECK(info.thinking == nullptr);
+    CHECK(f.text(1) == f.text(2));
+    REQUIRE(info.n_logprobs == plain.n_logprobs);
+    for (int32_t i = 0; i < info.n_logprobs; ++i) {
+      CHECK((info.logprobs[i] == plain.logprobs[i] ||
+             (!is_score && std::isnan(info.logprobs[i]))));
+    }
   }
 }
