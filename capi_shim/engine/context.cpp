@@ -296,7 +296,7 @@ Stage::Stage(const lh_model& model, const lh_engine_params& p,
       state_key(make_state_key(model, p, ctx.get())),
       kv(ctx.get(), cache_layout(model, p)),
       builder(make_builder(kv.positions(), limits)),
-      sampler(model, ctx.get(), kv, statistics,
+      sampler(model, ctx.get(), kv, statistics, limits.n_outputs,
               own_threads() ? llama_n_threads_batch(ctx.get()) : 1) {}
 
 }  // namespace lh

@@ -1,5 +1,7 @@
 #include "step_sampler.hpp"
 
+#include <algorithm>
+
 #include "threads.hpp"
 
 namespace lh {
@@ -11,16 +13,19 @@ constexpr int64_t kWorthSharing = 1'000'000;
 }  // namespace
 
 StepSampler::StepSampler(const lh_model& model, llama_context* ctx, KvCache& kv,
-                         Statistics& statistics, int32_t n_threads)
+                         Statistics& statistics, int32_t n_outputs, int32_t n_threads)
     : model_(model),
       n_threads_(n_threads),
-      rows_(static_cast<size_t>(kv.n_seq_max()), LogitRow(model.n_vocab())),
+      rows_(static_cast<size_t>(n_outputs), LogitRow(model.n_vocab())),
       services_{model, ctx, kv, statistics, candidates_} {}
 
 void StepSampler::sample(std::vector<BatchPart>& parts) {
   read_rows(parts);
-  for (size_t i = 0; i < parts.size(); ++i) {
-    parts[i].client->task->settle(services_, parts[i], rows_[i]);
+  size_t n_read = 0;
+  for (BatchPart& part : parts) {
+    n_read += static_cast<size_t>(part.n_rows);
+    LogitRow& last = rows_[std::max<size_t>(n_read, 1) - 1];
+    part.client->task->settle(services_, part, last);
   }
 }
 
@@ -37,18 +42,16 @@ void StepSampler::sample_first(Client& client) {
 void StepSampler::read_rows(std::vector<BatchPart>& parts) {
   to_read_.clear();
   // This loop is sequential, because libllama reorders the rows on the first access.
-  for (size_t i = 0; i < parts.size(); ++i) {
-    BatchPart& part = parts[i];
+  for (BatchPart& part : parts) {
     for (int32_t row = 0; row < part.n_rows; ++row) {
-      to_read_.push_back({&part, i, row, services_.find_logits(part.i_logits + row)});
+      to_read_.push_back({part.client, row, services_.find_logits(part.i_logits + row)});
     }
     if (part.n_rows > 0) part.logits = to_read_.back().logits;
   }
   const int64_t n_logits = static_cast<int64_t>(to_read_.size()) * model_.n_vocab();
   for_each(to_read_.size(), n_logits < kWorthSharing ? 1 : n_threads_, [&](size_t i) {
     const Row& row = to_read_[i];
-    Client& client = *row.part->client;
-    client.task->read(client, row.i, row.logits, rows_[row.i_part]);
+    row.client->task->read(*row.client, row.i, row.logits, rows_[i]);
   });
 }
 

@@ -17,10 +17,10 @@ namespace lh {
 
 class StepSampler {
  public:
-  // The arguments must outlive the object. n_threads: number of threads that read rows of
-  // logits.
+  // The arguments must outlive the object. n_outputs: maximum rows of logits of a batch.
+  // n_threads: number of threads that read these rows.
   StepSampler(const lh_model& model, llama_context* ctx, KvCache& kv,
-              Statistics& statistics, int32_t n_threads);
+              Statistics& statistics, int32_t n_outputs, int32_t n_threads);
 
   // Samples every part. Ends each client whose answer is complete or that fails.
   void sample(std::vector<BatchPart>& parts);
@@ -32,9 +32,8 @@ class StepSampler {
  private:
   // Row of logits to read.
   struct Row {
-    BatchPart* part;
-    size_t i_part;
-    int32_t i;  // index of the row in the part
+    Client* client;
+    int32_t i;  // index of the row in the client's part
     float* logits;
   };
 
@@ -42,8 +41,9 @@ class StepSampler {
 
   const lh_model& model_;
   int32_t n_threads_;
-  std::vector<LogitRow> rows_;  // one per part
-  std::vector<float> kept_;     // copy of a row that a sampler may modify
+  // one per row of the batch, because a score may read several rows at the same time
+  std::vector<LogitRow> rows_;
+  std::vector<float> kept_;  // copy of a row that a sampler may modify
   std::vector<Row> to_read_;
   std::vector<llama_token_data> candidates_;
   const StepServices services_;

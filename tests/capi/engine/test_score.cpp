@@ -5,7 +5,9 @@
 #include <cmath>
 #include <deque>
 #include <random>
+#include <set>
 
+#include "context.hpp"
 #include "engine_fixture.hpp"
 #include "guard.hpp"
 #include "score.hpp"
@@ -411,4 +413,41 @@ TEST_CASE("an answer's log-probabilities are the model's own, whatever is drawn 
       before.push_back(info.tokens[i]);
     }
   }
+}
+
+TEST_CASE("each row of a batch has its own reader, because threads read them at once") {
+  // Records the readers of its rows.
+  class Rows final : public lh::Task {
+   public:
+    explicit Rows(std::vector<const lh::LogitRow*>& readers)
+        : Task(Kind::kScore), readers_(readers) {}
+    void read(lh::Client&, int32_t, float*, lh::LogitRow& row) noexcept override {
+      readers_.push_back(&row);
+    }
+    void settle(const lh::StepServices&, lh::BatchPart& part,
+                lh::LogitRow& row) override {
+      n_settled_ += static_cast<size_t>(part.n_rows);
+      if (part.n_rows > 0) CHECK(&row == readers_[n_settled_ - 1]);
+    }
+
+   private:
+    std::vector<const lh::LogitRow*>& readers_;
+    size_t n_settled_ = 0;
+  };
+  fake::reset();
+  const std::unique_ptr<lh_model> model = toy::model();
+  std::atomic<bool> abort{false};
+  lh::Statistics statistics;
+  lh::Stage stage(*model, toy::engine_params(256, 4, true), &abort, statistics);
+  std::vector<const lh::LogitRow*> readers;
+  lh::Client client;
+  client.task = std::make_unique<Rows>(readers);
+  std::vector<lh::BatchPart> parts;
+  for (const int32_t n_rows : {3, 0, 1, 60}) {
+    parts.push_back({&client, std::max(1, n_rows)});
+    parts.back().n_rows = n_rows;
+  }
+  stage.sampler.sample(parts);
+  REQUIRE(readers.size() == 64);
+  CHECK(std::set<const lh::LogitRow*>(readers.begin(), readers.end()).size() == 64);
 }
