@@ -10,6 +10,11 @@
 #endif
 
 namespace lh {
+namespace {
+
+constexpr const char* kNoMemory = "out of memory";  // short: std::string has room for it
+
+}  // namespace
 
 void return_free_memory() noexcept {
 #if defined(__GLIBC__)
@@ -28,13 +33,21 @@ int32_t set_error(lh_error* error, int32_t code, const char* message) noexcept {
   return code;
 }
 
+void copy_message(const char* message, std::string& to) noexcept {
+  try {
+    to = message;
+  } catch (const std::bad_alloc&) {
+    to = kNoMemory;
+  }
+}
+
 int32_t translate_exception(lh_error* error) noexcept {
   try {
     throw;
   } catch (const Error& e) {
     return set_error(error, e.code(), e.what());
   } catch (const std::bad_alloc&) {
-    return set_error(error, LH_INTERNAL, "out of memory");
+    return set_error(error, LH_INTERNAL, kNoMemory);
   } catch (const std::exception& e) {
     return set_error(error, LH_INTERNAL, e.what());
   } catch (...) {

@@ -28,6 +28,9 @@ class Error : public std::runtime_error {
 // characters.
 int32_t set_error(lh_error* error, int32_t code, const char* message) noexcept;
 
+// Copies a message. If there is no memory for it, writes a message that needs none.
+void copy_message(const char* message, std::string& to) noexcept;
+
 // Converts the exception that is being handled to a status and a message.
 int32_t translate_exception(lh_error* error) noexcept;
 

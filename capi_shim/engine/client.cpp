@@ -9,25 +9,34 @@ void Client::give_back(KvCache& kv) {
   seq_id = -1;
 }
 
-void Client::end(KvCache& kv, lh_finish reason, const char* why) {
+void Client::end(KvCache& kv, lh_finish reason, const char* why) noexcept {
   const bool ends_itself =
       reason == LH_FINISH_EOG || reason == LH_FINISH_STOP || reason == LH_FINISH_LENGTH;
   if (!keeps || !ends_itself) give_back(kv);
   finish_as(reason, why);
 }
 
-void Client::fail(KvCache& kv) {
+void Client::fail(KvCache& kv) noexcept {
   lh_error error;
   code = static_cast<lh_status>(translate_exception(&error));
   end(kv, LH_FINISH_ERROR, error.message);
 }
 
-void Client::finish_as(lh_finish reason, const char* why) {
+void Client::finish_as(lh_finish reason, const char* why) noexcept {
   state = reason == LH_FINISH_ERROR ? LH_STATE_FAILED : LH_STATE_FINISHED;
   finish = reason;
-  message = why;
+  copy_message(why, message);
   text.finish();
-  task->finish(*this);
+  try {
+    task->finish(*this);
+  } catch (...) {
+    lh_error error;
+    code = static_cast<lh_status>(translate_exception(&error));
+    state = LH_STATE_FAILED;
+    finish = LH_FINISH_ERROR;
+    is_complete = false;
+    copy_message(error.message, message);
+  }
   logits.reset();
   drop_saved();
 }

@@ -78,8 +78,8 @@ struct Client {
   int32_t n_generated() const { return task->is_thought() ? 0 : n_written(); }
   // Returns the maximum number of tokens that may still be written, in thought and answer
   // together.
-  int32_t n_remaining() const {
-    return task->n_before_answer(*this) + max_tokens - n_generated();
+  int64_t n_remaining() const {
+    return int64_t{task->n_before_answer(*this)} + max_tokens - n_generated();
   }
   // Tests whether the first token was generated.
   bool has_begun() const { return t_first_s > 0; }
@@ -112,12 +112,12 @@ struct Client {
   // Tests whether the client has ended and kept its cells.
   bool is_kept() const { return has_ended() && seq_id >= 0; }
   // Ends the client with the output generated so far. LH_FINISH_ERROR marks the client as
-  // failed.
-  void end(KvCache& kv, lh_finish reason, const char* why);
+  // failed; so does an exception on the way, e.g. without memory for the output.
+  void end(KvCache& kv, lh_finish reason, const char* why) noexcept;
   // Ends the client as failed with the exception that is being handled.
-  void fail(KvCache& kv);
+  void fail(KvCache& kv) noexcept;
   // Ends a client without cells.
-  void finish_as(lh_finish reason, const char* why);
+  void finish_as(lh_finish reason, const char* why) noexcept;
   // Returns the number of bytes of the text that later tokens cannot change.
   size_t n_stable() const;
   // Discards the saved state, which is then computed again.

@@ -1,6 +1,7 @@
 #include "engine.hpp"
 
 #include <algorithm>
+#include <new>
 #include <utility>
 
 #include "guard.hpp"
@@ -39,7 +40,9 @@ std::string lh_engine::make_stage(const lh_engine_params& params) {
   } catch (...) {
     lh_error error;
     lh::translate_exception(&error);
-    return error.message;
+    std::string message;
+    lh::copy_message(error.message, message);
+    return message;
   }
 }
 
@@ -52,10 +55,10 @@ void lh_engine::resize(const lh_engine_params& params) {
   lh::require(n_running == 0,
               "a resize needs all requests to be paused or to have ended; " +
                   std::to_string(n_running) + " are running");
-  const std::vector<Client*> taken = take_out_cells();
   const lh_engine_params old_params = stage_ ? stage_->params : params;
   const std::vector<double> old_key = stage_ ? stage_->state_key : std::vector<double>{};
   const bool had_stage = stage_ != nullptr;
+  const std::vector<Client*> taken = take_out_cells();
   stage_.reset();
   lh::return_free_memory();
   const std::string problem = make_stage(params);
@@ -96,11 +99,13 @@ void lh_engine::put_back_cells(const std::vector<Client*>& taken) {
     const bool is_prefix = client.state == LH_STATE_HELD;
     if (client.n_saved > 0 && kv.n_seq_used() < kv.n_seq_max()) {
       client.seq_id = kv.acquire(is_prefix);
-      if (kv.restore(client.saved, client.n_saved, client.seq_id)) {
-        if (is_prefix) kv.share(client.seq_id);
-      } else {
-        client.give_back(kv);
+      bool is_back = kv.restore(client.saved, client.n_saved, client.seq_id);
+      try {
+        if (is_back && is_prefix) kv.share(client.seq_id);
+      } catch (const std::bad_alloc&) {
+        is_back = false;
       }
+      if (!is_back) client.give_back(kv);
     }
     client.saved = {};
     client.n_saved = 0;
@@ -113,7 +118,12 @@ void lh_engine::put_back_cells(const std::vector<Client*>& taken) {
 
 // Handles a resize after which neither the new nor the old context could be created.
 void lh_engine::lose_stage(const std::string& why) {
-  why_no_stage_ = "the engine has no llama_context since it could not be resized: " + why;
+  try {
+    why_no_stage_ =
+        "the engine has no llama_context since it could not be resized: " + why;
+  } catch (const std::bad_alloc&) {
+    lh::copy_message(why.c_str(), why_no_stage_);
+  }
   for (auto& [id, client] : clients_) {
     client.drop_saved();
     if (!client.has_ended()) client.finish_as(LH_FINISH_ERROR, why_no_stage_.c_str());
@@ -265,7 +275,7 @@ void lh_engine::submit(const lh_request& request) {
     statistics_.add(slot, &lh_stats::n_reused, int64_t{slot.n_reused});
     slot.order = n_submitted_++;
     slot.task->start(stage_->sampler.services(), slot);
-    if (!slot.is_active()) ended_early_.push_back(slot.id);
+    if (!slot.is_active()) events_.push_back(slot.id);
   } catch (...) {
     slot.give_back(kv);
     clients_.erase(request.id);
@@ -473,8 +483,7 @@ void lh_engine::release(int64_t id) {
   Client& client = find(id);
   if (client.seq_id >= 0) client.give_back(stage().kv);
   clients_.erase(id);
-  ended_early_.erase(std::remove(ended_early_.begin(), ended_early_.end(), id),
-                     ended_early_.end());
+  events_.erase(std::remove(events_.begin(), events_.end(), id), events_.end());
 }
 
 void lh_engine::reset() {
@@ -482,6 +491,6 @@ void lh_engine::reset() {
   lh::KvCache& kv = stage().kv;
   for (auto& [id, client] : clients_) client.give_back(kv);
   clients_.clear();
-  ended_early_.clear();
+  events_.clear();
   for (int32_t seq_id = 0; seq_id < kv.n_seq_max(); ++seq_id) kv.clear(seq_id);
 }

@@ -68,15 +68,14 @@ struct lh_engine {
 
   std::vector<lh::Client*> select(const lh_run_params& params);
   bool build_batch(const std::vector<lh::Client*>& clients, bool may_draft);
-  void sample_first(const std::vector<lh::Client*>& clients,
-                    std::vector<int64_t>& events);
-  void verify_positions(std::vector<int64_t>& events);
+  void sample_first(const std::vector<lh::Client*>& clients);
+  void verify_positions();
   lh_status decode_batch(lh_run_result& result, std::string& message);
   bool rewind_batch();
   void lose_states();
   bool is_behind(const lh::Client& client) const;
-  void after_decode(double seconds, std::vector<int64_t>& events);
-  void report(lh::Client& client, std::vector<int64_t>& events);
+  void after_decode(double seconds);
+  void report(lh::Client& client);
   void count_batch(double seconds);
 
   const std::shared_ptr<const lh_model> held_model_;  // first member, so destroyed last
@@ -95,6 +94,6 @@ struct lh_engine {
   lh::TextBuffer::Stops stops_;  // stop texts of the last request
   std::map<int64_t, lh::Client> clients_;
   int64_t n_submitted_ = 0;
-  // requests that ended without a step and were not reported yet
-  std::vector<int64_t> ended_early_;
+  // events that no run has returned yet, e.g. because it failed afterwards
+  std::vector<int64_t> events_;
 };

@@ -92,18 +92,17 @@ bool lh_engine::build_batch(const std::vector<Client*>& clients, bool may_draft)
 
 // Draws the first tokens of clients whose whole prompt a prefix has computed. These
 // tokens need no batch.
-void lh_engine::sample_first(const std::vector<Client*>& clients,
-                             std::vector<int64_t>& events) {
+void lh_engine::sample_first(const std::vector<Client*>& clients) {
   for (Client* client : clients) {
     if (!client->has_prompt_logits(stage_->kv.positions())) continue;
     stage_->sampler.sample_first(*client);
-    report(*client, events);
+    report(*client);
   }
 }
 
 // Compares the recorded position of each client with the KV cache before the client joins
 // a batch, and fails the client if the positions differ.
-void lh_engine::verify_positions(std::vector<int64_t>& events) {
+void lh_engine::verify_positions() {
   for (const lh::BatchPart& part : stage_->builder->parts()) {
     Client& client = *part.client;
     if (client.verified) continue;
@@ -112,7 +111,7 @@ void lh_engine::verify_positions(std::vector<int64_t>& events) {
       client.verified = true;
     } catch (...) {
       client.fail(stage_->kv);
-      events.push_back(client.id);
+      report(client);
     }
   }
 }
@@ -126,9 +125,9 @@ lh_status lh_engine::decode_batch(lh_run_result& result, std::string& message) {
     lh::require_memory(lh::kRoom);
     code = llama_decode(stage_->ctx.get(), stage_->builder->batch());
   } catch (const std::exception& e) {
-    reason = e.what();
+    lh::copy_message(e.what(), reason);
   } catch (...) {
-    reason = "it is of an unknown type";
+    lh::copy_message("it is of an unknown type", reason);
   }
   for (const lh::Padding& padding : stage_->builder->padding()) {
     stage_->kv.cut(padding.seq_id, padding.position);
@@ -176,39 +175,30 @@ bool lh_engine::is_behind(const Client& client) const {
          stage_->kv.positions().get(client.seq_id) <= client.lost_at;
 }
 
+// No client becomes active in a run, and none ends without an event.
 lh_status lh_engine::run(const lh_run_params& params, std::vector<int64_t>& events,
                          lh_run_result& result, std::string& message) {
   const std::scoped_lock lock(mutex_);
   stage();
   const auto start = lh::Clock::now();
   // reserve memory now: no allocation may fail between a decode and its events
-  events.reserve(clients_.size());
+  events_.reserve(clients_.size());
   int32_t n_steps_left = params.max_steps > 0 ? params.max_steps : INT32_MAX;
-  const auto count_active = [&] {
-    result.n_active = static_cast<int32_t>(select(params).size());
-    return LH_OK;
-  };
-  if (!ended_early_.empty()) {
-    events.swap(ended_early_);
-    return count_active();
-  }
-  for (;;) {
+  const std::vector<Client*> clients = select(params);
+  lh_status status = LH_OK;
+  while (events_.empty()) {
     if (abort_flag_->load()) return LH_ABORTED;
-    const std::vector<Client*> clients = select(params);
-    sample_first(clients, events);
-    if (!events.empty()) return count_active();
+    sample_first(clients);
+    if (!events_.empty()) break;
     if (params.ids == nullptr) close_gaps(stage_->kv, clients);
-    if (!build_batch(clients, params.ids == nullptr)) return count_active();
-    verify_positions(events);
-    if (!events.empty()) return count_active();
+    if (!build_batch(clients, params.ids == nullptr)) break;
+    verify_positions();
+    if (!events_.empty()) break;
 
     const auto decode_start = lh::Clock::now();
-    const lh_status status = decode_batch(result, message);
-    if (status != LH_OK) {
-      count_active();
-      return status;
-    }
-    after_decode(seconds_since(decode_start), events);
+    status = decode_batch(result, message);
+    if (status != LH_OK) break;
+    after_decode(seconds_since(decode_start));
     ++result.n_steps;
     const bool caught_up =
         std::none_of(clients.begin(), clients.end(),
@@ -216,20 +206,23 @@ lh_status lh_engine::run(const lh_run_params& params, std::vector<int64_t>& even
     if (caught_up) --n_steps_left;
     const bool late =
         params.max_time_ms > 0 && seconds_since(start) * 1e3 >= params.max_time_ms;
-    if (!events.empty() || n_steps_left == 0 || late) return count_active();
-    if (is_woken_.exchange(false)) return count_active();
+    if (!events_.empty() || n_steps_left == 0 || late) break;
+    if (is_woken_.exchange(false)) break;
   }
+  result.n_active = static_cast<int32_t>(
+      std::count_if(clients.begin(), clients.end(),
+                    [](const Client* client) { return client->is_active(); }));
+  events.swap(events_);
+  return status;
 }
 
-void lh_engine::after_decode(double seconds, std::vector<int64_t>& events) {
+void lh_engine::after_decode(double seconds) {
   stage_->kv.after_decode();
   count_batch(seconds);
   const auto start = lh::Clock::now();
   std::vector<lh::BatchPart>& parts = stage_->builder->parts();
   stage_->sampler.sample(parts);
-  for (const lh::BatchPart& part : parts) {
-    report(*part.client, events);
-  }
+  for (const lh::BatchPart& part : parts) report(*part.client);
   const double share = seconds_since(start) / static_cast<double>(parts.size());
   for (const lh::BatchPart& part : parts) {
     statistics_.add(*part.client, &lh_stats::t_sample_s, share);
@@ -237,10 +230,10 @@ void lh_engine::after_decode(double seconds, std::vector<int64_t>& events) {
 }
 
 // Reports the events for Python: a watched first token, or the end of a client.
-void lh_engine::report(Client& client, std::vector<int64_t>& events) {
+void lh_engine::report(Client& client) {
   const bool is_first = client.is_watched && client.has_begun();
   if (is_first) client.is_watched = false;
-  if (is_first || !client.is_active()) events.push_back(client.id);
+  if (is_first || !client.is_active()) events_.push_back(client.id);
 }
 
 void lh_engine::count_batch(double seconds) {

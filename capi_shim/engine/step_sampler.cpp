@@ -17,7 +17,9 @@ StepSampler::StepSampler(const lh_model& model, llama_context* ctx, KvCache& kv,
     : model_(model),
       n_threads_(n_threads),
       rows_(static_cast<size_t>(n_outputs), LogitRow(model.n_vocab())),
-      services_{model, ctx, kv, statistics, candidates_} {}
+      services_{model, ctx, kv, statistics, candidates_} {
+  to_read_.reserve(rows_.size());  // no allocation may lose the rows of a batch
+}
 
 void StepSampler::sample(std::vector<BatchPart>& parts) {
   read_rows(parts);

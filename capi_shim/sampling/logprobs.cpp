@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <new>
 
 #include "log_softmax.hpp"
 
@@ -16,16 +17,23 @@ constexpr double kNone = std::numeric_limits<double>::quiet_NaN();
 Logprobs::Logprobs(int32_t n_top, int32_t n_vocab)
     : n_top_(std::min(n_top, n_vocab)), logits_(static_cast<size_t>(n_vocab)) {}
 
-void Logprobs::read(const float* logits, LogitRow& row) {
+void Logprobs::read(const float* logits, LogitRow& row) noexcept {
   std::copy(logits, logits + logits_.size(), logits_.begin());
   log_sum_ = log_sum_exp(logits_.data(), static_cast<int32_t>(logits_.size()));
   highest_.clear();
-  if (n_top_ == 0 || std::isnan(log_sum_)) return;
+  is_read_ = n_top_ == 0 || std::isnan(log_sum_);
+  if (is_read_) return;
   row.find(logits_.data());
-  row.take_top_k(n_top_, highest_);
+  try {
+    row.take_top_k(n_top_, highest_);
+    is_read_ = true;
+  } catch (const std::bad_alloc&) {  // NOLINT(bugprone-empty-catch)
+    // accept() throws it
+  }
 }
 
 void Logprobs::accept(int32_t token, size_t n) {
+  if (!is_read_) throw std::bad_alloc();
   fill(n);
   const auto of = [this](float logit) { return static_cast<double>(logit) - log_sum_; };
   chosen_.push_back(of(logits_[static_cast<size_t>(token)]));

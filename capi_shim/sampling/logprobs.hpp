@@ -16,8 +16,9 @@ class Logprobs {
   Logprobs(int32_t n_top, int32_t n_vocab);
 
   // Reads the row of the next token. The sampler may modify the row afterwards.
-  void read(const float* logits, LogitRow& row);
-  // Records the token as the n-th of the answer, from 0.
+  void read(const float* logits, LogitRow& row) noexcept;
+  // Records the token as the n-th of the answer, from 0. Throws std::bad_alloc also if
+  // read() found no memory.
   void accept(int32_t token, size_t n);
   // Completes the arrays for n tokens. Tokens for which accept() was not called have no
   // row.
@@ -34,6 +35,7 @@ class Logprobs {
   int32_t n_top_;
   std::vector<float> logits_;  // copy of the row
   double log_sum_ = 0;
+  bool is_read_ = false;  // whether the row was read completely
   std::vector<llama_token_data> highest_;
   std::vector<double> chosen_;
   std::vector<int32_t> top_tokens_;

@@ -9,9 +9,8 @@ namespace {
 bool fails(size_t size) {
   allocations::State& state = allocations::state;
   if (!state.is_on || size < state.least) return false;
-  if (state.n_left >= 0 && --state.n_left != 0) return false;
-  ++state.n_failed;
-  return true;
+  ++state.n;
+  return state.n >= state.first && state.n <= state.last;
 }
 
 }  // namespace

@@ -8,23 +8,25 @@ namespace allocations {
 
 struct State {
   bool is_on = false;
-  int64_t n_left = 0;    // the allocation that makes it 0 fails; negative: all fail
-  size_t least = 0;      // smaller allocations are not counted and do not fail
-  int64_t n_failed = 0;  // allocations that failed
+  int64_t first = 1;  // allocations first to last fail, counted from 1
+  int64_t last = 0;
+  size_t least = 0;  // smaller allocations are not counted and do not fail
+  int64_t n = 0;     // allocations so far
 };
 inline thread_local State state;
 
-// While an object exists, allocation number n of this thread fails, counted from 1 among
-// those of at least `least` bytes. kAll: all of them fail.
+// While an object exists, allocations `first` to `last` of this thread fail, counted from
+// 1 among those of at least `least` bytes.
 class Failing {
  public:
-  static constexpr int64_t kAll = -1;
-  explicit Failing(int64_t n, size_t least = 0) { state = {true, n, least, 0}; }
+  explicit Failing(int64_t first, int64_t last, size_t least = 0) {
+    state = {true, first, last, least, 0};
+  }
   ~Failing() { state = {}; }
   Failing(const Failing&) = delete;
   Failing& operator=(const Failing&) = delete;
 
-  static bool has_failed() { return state.n_failed > 0; }
+  static bool has_failed() { return state.n >= state.first; }
 };
 
 // While an object exists, all allocations of this thread succeed.

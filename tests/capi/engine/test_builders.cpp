@@ -29,7 +29,7 @@ lh::BatchLimits pool() {
 }
 
 // Fake answer with the properties that builders use: the row of its last token is read.
-class LastRow final : public lh::Task {
+class LastRow : public lh::Task {
  public:
   LastRow() : Task(Kind::kAnswer) {}
   void read(lh::Client&, int32_t, float*, lh::LogitRow&) noexcept override {}
@@ -391,4 +391,16 @@ TEST_CASE("nothing is padded beyond its limit, nor with more than there is room 
     CHECK(pad({6, 7, 7, 8}, amx, 256, 1) == Lengths{7, 7, 7, 8});
     CHECK(pad({6, 7, 8}, amx, 256, 0) == Lengths{6, 7, 8});
   }
+}
+
+TEST_CASE("a thought before an answer of any length has no overflow") {
+  // A thought of 100 tokens.
+  class Thinks final : public LastRow {
+   public:
+    int32_t n_before_answer(const lh::Client&) const override { return 100; }
+  };
+  lh::Client client;
+  client.task = std::make_unique<Thinks>();
+  client.max_tokens = INT32_MAX;
+  CHECK(client.n_remaining() == int64_t{INT32_MAX} + 100);
 }

@@ -510,8 +510,7 @@ TEST_CASE("a row that finds no memory before a thought is not replaced by a late
       f.engine.submit(request.native);
     }
     {
-      const allocations::Failing failing(allocations::Failing::kAll,
-                                         fake::kVocab * sizeof(float));
+      const allocations::Failing failing(1, INT64_MAX, fake::kVocab * sizeof(float));
       toy::run(f.engine, 1);
       CHECK(failing.has_failed());
     }
