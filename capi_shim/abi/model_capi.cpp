@@ -228,9 +228,8 @@ int32_t lh_tokenize(const lh_model* model, const char* text, int32_t n_text,
                     int32_t add_special, int32_t parse_special, int32_t* tokens,
                     int32_t capacity, int32_t* n_tokens, lh_error* error) {
   return guard(error, [&] {
-    const std::string_view prompt = view(text, n_text);
     copy_out(deref(model, "model")
-                 .tokenize(prompt.data(), n_text, add_special != 0, parse_special != 0),
+                 .tokenize(view(text, n_text), add_special != 0, parse_special != 0),
              tokens, capacity, n_tokens);
   });
 }

@@ -172,11 +172,8 @@ newrllama_error_code newrllama_tokenize(newrllama_model_handle model, const char
   return guarded(error_message, [&] {
     deref(tokens_out, "tokens_out") = nullptr;
     deref(n_tokens_out, "n_tokens_out") = 0;
-    const size_t size = std::strlen(&deref(text, "text"));
-    lh::require_range("size of the text in bytes", static_cast<int64_t>(size), 0,
-                      INT32_MAX - 8);
     const auto tokens =
-        model_of(model).tokenize(text, static_cast<int32_t>(size), add_special, false);
+        model_of(model).tokenize(&deref(text, "text"), add_special, false);
     auto copy = allocate<int32_t>(tokens.size());
     std::copy(tokens.begin(), tokens.end(), copy.get());
     *tokens_out = copy.release();

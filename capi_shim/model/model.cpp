@@ -174,7 +174,7 @@ lh_model::lh_model(llama_model* model)
     if (is_defined) defined_texts_.insert(text, token);
     if (is_defined || (attr & kSpecial) != 0) special_texts_.insert(text, token);
   }
-  const std::vector<int32_t> first = tokenize("a", 1, false, false);
+  const std::vector<int32_t> first = tokenize("a", false, false);
   adds_space_ = !first.empty() && piece(first[0])[0] == ' ';
   int32_t n = 0;
   const llama_token* suppressed = lh::compat::suppressed_tokens(vocab_, &n);
@@ -195,11 +195,10 @@ std::vector<std::string_view> lh_model::cut_defined(std::string_view text) const
   return parts;
 }
 
-std::vector<int32_t> lh_model::tokenize(const char* text, int32_t n_text,
-                                        bool add_special, bool parse_special) const {
-  const std::string_view all(text, static_cast<size_t>(n_text));
-  if (parse_special) return tokenizer_.tokens(all, add_special, true);
-  const std::vector<std::string_view> parts = cut_defined(all);
+std::vector<int32_t> lh_model::tokenize(std::string_view text, bool add_special,
+                                        bool parse_special) const {
+  if (parse_special) return tokenizer_.tokens(text, add_special, true);
+  const std::vector<std::string_view> parts = cut_defined(text);
   std::vector<int32_t> tokens = tokenizer_.tokens(parts[0], add_special, false);
   if (parts.size() == 1) return tokens;
   // The other parts follow the first, before a closing token that the model adds.
@@ -215,17 +214,13 @@ std::vector<int32_t> lh_model::tokenize(const char* text, int32_t n_text,
 }
 
 std::vector<int32_t> lh_model::tokenize_inside(std::string_view text) const {
-  const auto tokens_of = [this](const std::string& all) {
-    return tokenize(all.data(), static_cast<int32_t>(all.size()), false, false);
-  };
-  const std::string inside(text);
-  if (!adds_space_) return tokens_of(inside);
+  if (!adds_space_) return tokenize(text, false, false);
   const std::string before = "\x02";  // no token contains this and more text
-  const std::vector<int32_t> head = tokens_of(before);
-  std::vector<int32_t> all = tokens_of(before + inside);
+  const std::vector<int32_t> head = tokenize(before, false, false);
+  std::vector<int32_t> all = tokenize(before + std::string(text), false, false);
   const bool is_apart =
       all.size() >= head.size() && std::equal(head.begin(), head.end(), all.begin());
-  if (!is_apart) return tokens_of(inside);
+  if (!is_apart) return tokenize(text, false, false);
   all.erase(all.begin(), all.begin() + static_cast<std::ptrdiff_t>(head.size()));
   return all;
 }

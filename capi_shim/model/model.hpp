@@ -70,7 +70,7 @@ struct lh_model : std::enable_shared_from_this<lh_model> {
 
   // Without `parse_special` no special text becomes a token, including those that
   // llama_tokenize always parses (USER_DEFINED).
-  std::vector<int32_t> tokenize(const char* text, int32_t n_text, bool add_special,
+  std::vector<int32_t> tokenize(std::string_view text, bool add_special,
                                 bool parse_special) const;
   // Tokenizes text inside a longer text, without the space that some tokenizers insert
   // before a text.

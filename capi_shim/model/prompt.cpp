@@ -14,12 +14,6 @@ constexpr std::string_view kOpen = "\xEF\xB7\x90";   // U+FDD0
 constexpr std::string_view kClose = "\xEF\xB7\x91";  // U+FDD1
 constexpr std::string_view kReplacement = "\xEF\xBF\xBD";
 
-int32_t checked_size(std::string_view text) {
-  require_range("size of the text in bytes", static_cast<int64_t>(text.size()), 0,
-                INT32_MAX - 8);
-  return static_cast<int32_t>(text.size());
-}
-
 // Tokenizes a text of special tokens and runs of characters between them. Each run is
 // tokenized as a whole, as in llama_tokenize, even if only parts of the run are literal.
 class Runs {
@@ -69,7 +63,7 @@ class Runs {
     if (strips_)
       text.remove_prefix(std::min(text.find_first_not_of(kSpaces), text.size()));
     if (!text.empty()) {
-      const auto more = model_.tokenize(text.data(), checked_size(text), false, false);
+      const auto more = model_.tokenize(text, false, false);
       tokens_.insert(tokens_.end(), more.begin(), more.end());
     }
     run_.clear();
@@ -135,12 +129,10 @@ std::vector<int32_t> tokenize_prompt(const lh_model& model, std::string_view tex
   if (parse_special < 0) {
     parse_special = marked || model.special_texts().match(text) > 0 ? 1 : 0;
   }
-  if (parse_special == 0) {
-    return model.tokenize(text.data(), checked_size(text), true, false);
-  }
+  if (parse_special == 0) return model.tokenize(text, true, false);
   text = without_bos(model, text);
   if (marked || has_many_specials(model, text)) return tokenize_marked(model, text);
-  return model.tokenize(text.data(), checked_size(text), true, true);
+  return model.tokenize(text, true, true);
 }
 
 std::string mark_literals(const lh_model& model, std::string_view text) {

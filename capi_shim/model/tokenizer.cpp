@@ -105,6 +105,8 @@ Tokenizer::Tokenizer(const llama_model* model)
 
 std::vector<int32_t> Tokenizer::tokens(std::string_view text, bool add_special,
                                        bool parse_special) const {
+  require_range("size of the text in bytes", static_cast<int64_t>(text.size()), 0,
+                INT32_MAX - 8);
   if (kind_.empty()) return call(text, add_special, parse_special);
   const LongestRuns runs = longest_runs(text);
   if (runs.line <= kShortRun) return call(text, add_special, parse_special);

@@ -36,8 +36,8 @@ void DryBreakers::add(const lh_model& model, const std::string& text, int32_t to
   // If the token text ends with the beginning of the breaker, the rest must follow it.
   for (size_t n = std::min(word.size(), text.size() - 1); n > 0; --n) {
     if (word.compare(word.size() - n, n, text, 0, n) != 0) continue;
-    const auto size = static_cast<int32_t>(text.size() - n);
-    std::vector<int32_t> tail = model.tokenize(text.data() + n, size, false, false);
+    std::vector<int32_t> tail =
+        model.tokenize(std::string_view(text).substr(n), false, false);
     if (tail.size() > kMaxTail) tail.resize(kMaxTail);
     tails_[token].push_back(std::move(tail));
   }

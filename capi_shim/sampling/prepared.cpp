@@ -16,8 +16,7 @@ constexpr size_t kMostBytes = size_t{4} << 20U;
 
 std::unique_ptr<Constraint> start_gbnf(const lh_model& model, const char* text) {
   const auto token_of_text = [&](std::string_view token) {
-    const auto size = static_cast<int32_t>(token.size());
-    const auto tokens = model.tokenize(token.data(), size, false, true);
+    const auto tokens = model.tokenize(token, false, true);
     return tokens.size() == 1 ? tokens[0] : -1;
   };
   const TokenNames names{token_of_text, model.n_vocab()};
@@ -47,15 +46,6 @@ PreparedConstraints& PreparedConstraints::of(const lh_model& model) {
   return *static_cast<PreparedConstraints*>(const_cast<void*>(kept));
 }
 
-// Returns null if no entry matches. The caller must hold the lock.
-template <class IsIt>
-PreparedConstraints::Entry* PreparedConstraints::find(const IsIt& is_it) {
-  const auto entry = std::find_if(entries_.begin(), entries_.end(), is_it);
-  if (entry == entries_.end()) return nullptr;
-  entries_.splice(entries_.begin(), entries_, entry);
-  return &entries_.front();
-}
-
 void PreparedConstraints::keep(Entry entry) {
   std::list<Entry> dropped;  // freed after the lock is released
   const std::scoped_lock lock(mutex_);
@@ -78,9 +68,13 @@ std::shared_ptr<const Constraint> PreparedConstraints::constraint(
   {
     const std::scoped_lock lock(mutex_);
     entries_.remove_if([](const Entry& e) { return e.constraint->is_spent(); });
-    const Entry* entry =
-        find([&](const Entry& e) { return e.kind == kind && e.text == text; });
-    if (entry != nullptr) return entry->constraint;
+    const auto entry =
+        std::find_if(entries_.begin(), entries_.end(),
+                     [&](const Entry& e) { return e.kind == kind && e.text == text; });
+    if (entry != entries_.end()) {
+      entries_.splice(entries_.begin(), entries_, entry);
+      return entry->constraint;
+    }
   }
   // The constraint is compiled without the lock, so that other threads can continue.
   std::shared_ptr<const Constraint> compiled = compile(*model_, kind, params.grammar);

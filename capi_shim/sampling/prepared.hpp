@@ -32,8 +32,6 @@ class PreparedConstraints {
     std::shared_ptr<const Constraint> constraint;
   };
 
-  template <class IsIt>
-  Entry* find(const IsIt& is_it);
   void keep(Entry entry);
 
   const lh_model* model_;

@@ -109,18 +109,6 @@ llama_sampler* temperature_sampler(float temperature, const lh_sampling_params& 
 
 // ---- SamplerCache -----------------------------------------------------------------
 
-std::shared_ptr<const Constraint> SamplerCache::constraint(const lh_model& model,
-                                                           const lh_sampling_params& p) {
-  const bool is_there = constraint_ && !constraint_->is_spent() &&
-                        grammar_kind_ == p.grammar_kind && grammar_text_ == p.grammar;
-  if (!is_there) {
-    constraint_ = PreparedConstraints::of(model).constraint(p);
-    grammar_kind_ = p.grammar_kind;
-    grammar_text_ = p.grammar;
-  }
-  return constraint_;
-}
-
 std::shared_ptr<const Choices> SamplerCache::choices(const lh_model& model,
                                                      const lh_sampling_params& p,
                                                      const lh_choice_paths* paths) {
@@ -194,12 +182,11 @@ void Penalties::apply(float* logits) const {
 
 void check_sampling(const lh_model& model, const lh_sampling_params& p) {
   check(model, p);
-  SamplerCache cache;
   if (p.n_choices > 0) {
     const std::vector<std::string_view> texts = texts_of_choices(p);
     Choices::check({texts.begin(), texts.end()});
   }
-  if (has_grammar(p)) require_start(*cache.constraint(model, p));
+  if (has_grammar(p)) require_start(*PreparedConstraints::of(model).constraint(p));
 }
 
 Sampler::Sampler(const lh_model& model, const lh_sampling_params& p, SamplerCache& cache,
@@ -225,7 +212,7 @@ Sampler::Sampler(const lh_model& model, const lh_sampling_params& p, SamplerCach
     choice_ = mine.get();
     constraint_ = std::move(mine);
   } else if (has_grammar(p)) {
-    start_ = cache.constraint(model, p);
+    start_ = PreparedConstraints::of(model).constraint(p);
     constraint_ = start_->copy();
   }
   if (greedy_) return;

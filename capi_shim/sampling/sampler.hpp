@@ -19,17 +19,13 @@
 
 namespace lh {
 
-// Cache of parts of samplers that are large or slow to create. For example, a grammar
-// must be parsed, and DRY reads the whole vocabulary. All clients with the same settings
-// share them. The cache has the most recent part of each kind; constraints are taken from
-// the constraints prepared for the model.
+// Cache of parts of samplers that are large or slow to create. For example, DRY reads the
+// whole vocabulary. All clients with the same settings share them. The cache has the most
+// recent part of each kind. (Grammars are in PreparedConstraints.)
 class SamplerCache {
  public:
   using Bias = std::vector<std::pair<int32_t, float>>;  // tokens and their bias
 
-  // Returns the constraint for the grammar of params, in its initial state.
-  std::shared_ptr<const Constraint> constraint(const lh_model& model,
-                                               const lh_sampling_params& params);
   // If `paths` is null, the tokenizer splits the choices, independent of the prompt.
   std::shared_ptr<const Choices> choices(const lh_model& model,
                                          const lh_sampling_params& params,
@@ -39,9 +35,6 @@ class SamplerCache {
                                               const lh_sampling_params& params);
 
  private:
-  int32_t grammar_kind_ = LH_GRAMMAR_GBNF;
-  std::string grammar_text_;
-  std::shared_ptr<const Constraint> constraint_;
   std::shared_ptr<const Choices> choices_;
   std::shared_ptr<const Bias> bias_;
   std::vector<std::string> breaker_texts_;

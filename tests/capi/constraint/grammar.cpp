@@ -8,7 +8,7 @@
 
 #include "check.h"
 #include "grammar_matcher.hpp"
-#include "sampler.hpp"
+#include "prepared.hpp"
 
 namespace {
 
@@ -58,11 +58,11 @@ bool ends_whole(lh::GrammarMatcher text, const lh_model& model, int32_t token) {
 }
 
 void follow(const lh_model& model, const char* gbnf, std::mt19937& random) {
-  lh::SamplerCache cache;
   const auto start = [&](const char* text) {
     lh_sampling_params p{};
     p.grammar = text;
-    return dynamic_cast<const lh::GrammarMatcher&>(*cache.constraint(model, p));
+    const auto prepared = lh::PreparedConstraints::of(model).constraint(p);
+    return dynamic_cast<const lh::GrammarMatcher&>(*prepared);
   };
   lh::GrammarMatcher ours = start(gbnf);
   lh::GrammarMatcher any = start("root ::= .*");

@@ -15,9 +15,9 @@ using toy::Request;
 
 namespace {
 
-// Calls `run` with n = 1, 2, ... until allocation number n of `act` does not happen. Twice:
-// only this allocation fails, or all later ones of `act`, too. Returns the number of
-// allocations.
+// Calls `run` with n = 1, 2, ... until allocation number n of `act` does not happen.
+// Twice: only this allocation fails, or all later ones of `act`, too. Returns the number
+// of allocations.
 template <class Run>
 int64_t for_each_allocation(Run&& run) {
   for (int64_t n = 1;; ++n) {

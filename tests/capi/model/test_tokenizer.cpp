@@ -63,7 +63,7 @@ void run_on_small_stack(const std::function<void()>& run) {
 }
 
 std::vector<int32_t> tokenize(const lh_model& model, const std::string& text) {
-  return model.tokenize(text.data(), static_cast<int32_t>(text.size()), false, false);
+  return model.tokenize(text, false, false);
 }
 
 }  // namespace
@@ -99,4 +99,11 @@ TEST_CASE("a run that needs too much memory is refused, with its length") {
   fake::reset();
   const std::string text(2'000'000, 'b');
   CHECK(tokenize(*toy::model(), text).size() == text.size());
+}
+
+TEST_CASE("a text is refused before it is read if libllama cannot count its bytes") {
+  const auto model = toy::model();
+  const std::string_view text("a", size_t{INT32_MAX});  // one byte in memory
+  CHECK_THROWS_AS(model->tokenize(text, true, true), lh::Error);
+  CHECK_THROWS_AS(model->tokenize_inside(text), lh::Error);
 }

@@ -15,8 +15,7 @@ namespace {
 // Only few different tokens, so that they repeat; some of them are breakers.
 std::vector<int32_t> some_tokens(const lh_model& model, std::mt19937& random) {
   const std::string text = "a b: the end\nof \"it\" *all* END of. now\n\n";
-  std::vector<int32_t> pool =
-      model.tokenize(text.data(), static_cast<int32_t>(text.size()), false, false);
+  std::vector<int32_t> pool = model.tokenize(text, false, false);
   pool.resize(2 + random() % pool.size());
   return pool;
 }
