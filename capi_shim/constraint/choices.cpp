@@ -12,15 +12,17 @@ namespace {
 
 constexpr int32_t kNoChoice = -1;
 constexpr int32_t kNothingYet = -2;
-constexpr int32_t kMostNodes = 16'777'216;
 
 void check_text(const std::string& text, const std::string& name) {
   require(!text.empty(), name + " must not be empty");
   std::string_view left = text;
   while (!left.empty()) {
     const Utf8Character c = read_utf8(left);
-    require(c.valid, name + " is not valid UTF-8");
-    require(c.value != 0, name + " must not contain a NUL character");
+    if (!c.valid || c.value == 0) {
+      throw Error(
+          LH_INVALID_ARGUMENT,
+          name + (c.valid ? " must not contain a NUL character" : " is not valid UTF-8"));
+    }
     left.remove_prefix(c.size);
   }
 }
@@ -42,17 +44,19 @@ void Choices::check(const Texts& texts) {
 Choices::Choices(std::shared_ptr<const Texts> texts, const lh_model& model)
     : texts_(std::move(texts)), model_(&model) {
   check(*texts_);
+  std::vector<int32_t> tokens;
+  std::vector<int32_t> parents;
   std::unordered_map<uint64_t, int32_t> nodes;  // by parent and token
   const auto add = [&](const std::string& text, size_t choice) {
     int32_t at = kStart;
     for (const int32_t token : model.tokenize_inside(text)) {
       const uint64_t key =
           (uint64_t{static_cast<uint32_t>(at)} << 32U) | static_cast<uint32_t>(token);
-      const auto next = static_cast<int32_t>(tokens_.size());
+      const auto next = static_cast<int32_t>(tokens.size());
       const auto [entry, is_new] = nodes.emplace(key, next);
       if (is_new) {
-        tokens_.push_back(token);
-        parents_.push_back(at);
+        tokens.push_back(token);
+        parents.push_back(at);
         ends_.push_back(kNoChoice);
       }
       at = entry->second;
@@ -67,48 +71,32 @@ Choices::Choices(std::shared_ptr<const Texts> texts, const lh_model& model)
   for (size_t i = 0; i < texts_->size(); ++i) {
     if ((*texts_)[i].front() != ' ') add(' ' + (*texts_)[i], i);
   }
-  index();
+  const auto n_nodes = static_cast<int32_t>(tokens.size());
+  tree_ = std::make_shared<const TokenTree>("choices", n_nodes, tokens.data(),
+                                            parents.data(), model.n_vocab());
+  find_only();
 }
 
 Choices::Choices(std::shared_ptr<const Texts> texts, const lh_model& model,
                  const lh_choice_paths& paths)
     : texts_(std::move(texts)), model_(&model), is_given_(true) {
   check(*texts_);
-  require_range("n_nodes of paths", paths.n_nodes, 1, kMostNodes);
-  deref(paths.token, "paths token");
-  deref(paths.parent, "paths parent");
+  tree_ = std::make_shared<const TokenTree>("paths", paths.n_nodes, paths.token,
+                                            paths.parent, model.n_vocab());
   deref(paths.choice, "paths choice");
   const auto last = static_cast<int32_t>(texts_->size()) - 1;
   for (int32_t k = 0; k < paths.n_nodes; ++k) {
-    const std::string which = "[" + std::to_string(k) + "]";
-    require_range(("paths token" + which).c_str(), paths.token[k], 0,
-                  model.n_vocab() - 1);
-    require_range(("paths parent" + which).c_str(), paths.parent[k], kStart, k - 1);
-    require_range(("paths choice" + which).c_str(), paths.choice[k], kNoChoice, last);
+    const std::string name = "paths choice[" + std::to_string(k) + "]";
+    require_range(name.c_str(), paths.choice[k], kNoChoice, last);
+    require(!tree_->is_leaf(k) || paths.choice[k] >= 0,
+            name + " is -1, but the path ends there");
   }
-  tokens_.assign(paths.token, paths.token + paths.n_nodes);
-  parents_.assign(paths.parent, paths.parent + paths.n_nodes);
   ends_.assign(paths.choice, paths.choice + paths.n_nodes);
-  index();
-  for (int32_t k = 0; k < paths.n_nodes; ++k) {
-    require(!is_leaf(k) || ended_by(k) >= 0,
-            "paths choice[" + std::to_string(k) + "] is -1, but the path ends there");
-  }
+  find_only();
 }
 
-// Children of the start, then children of nodes 0, 1, ..., each list sorted by token.
-void Choices::index() {
-  const size_t n = tokens_.size();
-  first_child_.assign(n + 2, 0);
-  for (const int32_t parent : parents_) ++first_child_[slot_of(parent) + 1];
-  for (size_t k = 1; k < first_child_.size(); ++k) first_child_[k] += first_child_[k - 1];
-  children_.resize(n);
-  for (size_t k = 0; k < n; ++k) children_[k] = static_cast<int32_t>(k);
-  std::sort(children_.begin(), children_.end(), [&](int32_t a, int32_t b) {
-    const auto i = static_cast<size_t>(a);
-    const auto j = static_cast<size_t>(b);
-    return std::pair(parents_[i], tokens_[i]) < std::pair(parents_[j], tokens_[j]);
-  });
+void Choices::find_only() {
+  const size_t n = ends_.size();
   only_.assign(n + 1, kNothingYet);
   const auto join = [&](size_t slot, int32_t choice) {
     int32_t& known = only_[slot];
@@ -117,39 +105,15 @@ void Choices::index() {
   for (size_t k = n; k-- > 0;) {
     const size_t slot = k + 1;
     if (ends_[k] != kNoChoice) join(slot, ends_[k]);
-    join(slot_of(parents_[k]), only_[slot]);
+    join(slot_of(tree_->parents()[k]), only_[slot]);
   }
 }
 
 bool Choices::has_paths(const lh_choice_paths* paths) const {
   if (paths == nullptr || !is_given_) return paths == nullptr && !is_given_;
-  return paths->n_nodes == static_cast<int32_t>(tokens_.size()) &&
-         is_same(tokens_, paths->token) && is_same(parents_, paths->parent) &&
-         is_same(ends_, paths->choice);
-}
-
-int32_t Choices::child(int32_t node, int32_t token) const {
-  const int32_t* begin = children_.data() + first_child_[slot_of(node)];
-  const int32_t* end = children_.data() + first_child_[slot_of(node) + 1];
-  const int32_t* place =
-      std::lower_bound(begin, end, token, [&](int32_t child, int32_t value) {
-        return tokens_[static_cast<size_t>(child)] < value;
-      });
-  const bool is_it = place != end && tokens_[static_cast<size_t>(*place)] == token;
-  return is_it ? *place : kStart;
-}
-
-std::vector<int32_t> Choices::tokens_after(int32_t node) const {
-  std::vector<int32_t> tokens;
-  for (int32_t i = first_child_[slot_of(node)]; i < first_child_[slot_of(node) + 1];
-       ++i) {
-    tokens.push_back(tokens_[static_cast<size_t>(children_[static_cast<size_t>(i)])]);
-  }
-  return tokens;
-}
-
-bool Choices::is_leaf(int32_t node) const {
-  return first_child_[slot_of(node)] == first_child_[slot_of(node) + 1];
+  return paths->n_nodes == static_cast<int32_t>(ends_.size()) &&
+         is_same(tree_->tokens(), paths->token) &&
+         is_same(tree_->parents(), paths->parent) && is_same(ends_, paths->choice);
 }
 
 int32_t Choices::ended_by(int32_t node) const {
@@ -164,12 +128,10 @@ std::string Choices::text(int32_t node, const std::string& written,
   // Tokens of a path before its choice: a space, or the end of the prompt that was
   // tokenized again.
   int32_t end = node;
-  while (ended_by(end) < 0) {
-    end = children_[static_cast<size_t>(first_child_[slot_of(end)])];
-  }
+  while (ended_by(end) < 0) end = *tree_->children(end).begin();
   size_t n_bytes = 0;
-  for (int32_t at = end; at != kStart; at = parents_[static_cast<size_t>(at)]) {
-    n_bytes += model_->piece(tokens_[static_cast<size_t>(at)]).size();
+  for (const int32_t at : tree_->path_up(end)) {
+    n_bytes += model_->piece(tree_->token(at)).size();
   }
   const size_t n_choice = choice(ended_by(end)).size();
   const size_t n_before = n_bytes > n_choice ? n_bytes - n_choice : 0;
@@ -184,15 +146,11 @@ std::unique_ptr<Constraint> ChoiceConstraint::copy() const {
 
 void ChoiceConstraint::aim_at(int32_t node) {
   is_aimed_ = true;
-  aim_.clear();
-  for (int32_t at = node; at != Choices::kStart;) {
-    aim_.push_back(at);
-    at = choices_->parents()[static_cast<size_t>(at)];
-  }
+  aim_ = choices_->tree()->path_up(node);
 }
 
 int32_t ChoiceConstraint::aimed_token() const {
-  return aim_.empty() ? -1 : choices_->tokens()[static_cast<size_t>(aim_.back())];
+  return aim_.empty() ? -1 : choices_->tree()->token(aim_.back());
 }
 
 bool ChoiceConstraint::is_complete() {
@@ -206,34 +164,36 @@ bool ChoiceConstraint::is_at_end() {
 bool ChoiceConstraint::allows(int32_t token) {
   if (is_aimed_) return token == aimed_token();
   if (model_->is_eog(token) && is_complete()) return true;
-  return choices_->child(node_, token) != Choices::kStart;
+  return choices_->tree()->child(node_, token) != Choices::kStart;
 }
 
 std::vector<int32_t> ChoiceConstraint::allowed_tokens() {
   if (is_aimed_) return {aimed_token()};
-  std::vector<int32_t> tokens = choices_->tokens_after(node_);
+  const TokenTree& tree = *choices_->tree();
+  std::vector<int32_t> tokens;
+  for (const int32_t child : tree.children(node_)) tokens.push_back(tree.token(child));
   if (is_complete()) {
     const auto& ends = model_->eog_tokens();
     tokens.insert(tokens.end(), ends.begin(), ends.end());
-    std::sort(tokens.begin(), tokens.end());
-    tokens.erase(std::unique(tokens.begin(), tokens.end()), tokens.end());
   }
+  std::sort(tokens.begin(), tokens.end());
+  tokens.erase(std::unique(tokens.begin(), tokens.end()), tokens.end());
   return tokens;
 }
 
 std::vector<int32_t> ChoiceConstraint::forced_tokens() {
+  const TokenTree& tree = *choices_->tree();
   std::vector<int32_t> tokens;
   for (int32_t at = node_; choices_->ended_by(at) < 0;) {
-    const std::vector<int32_t> after = choices_->tokens_after(at);
-    if (after.size() != 1) break;
-    tokens.push_back(after.front());
-    at = choices_->child(at, after.front());
+    if (tree.children(at).size() != 1) break;
+    at = *tree.children(at).begin();
+    tokens.push_back(tree.token(at));
   }
   return tokens;
 }
 
 void ChoiceConstraint::accept(int32_t token) {
-  const int32_t next = choices_->child(node_, token);
+  const int32_t next = choices_->tree()->child(node_, token);
   if (next != Choices::kStart) {
     node_ = next;
     if (!aim_.empty()) aim_.pop_back();

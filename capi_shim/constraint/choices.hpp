@@ -10,6 +10,7 @@
 #include "constraint.hpp"
 #include "llamaherd.h"
 #include "model.hpp"
+#include "token_tree.hpp"
 
 namespace lh {
 
@@ -32,19 +33,13 @@ class Choices {
           const lh_choice_paths& paths);
 
   const std::shared_ptr<const Texts>& texts() const { return texts_; }
-  // Values for each node, as in lh_choice_paths.
-  const std::vector<int32_t>& tokens() const { return tokens_; }
-  const std::vector<int32_t>& parents() const { return parents_; }
+  const std::shared_ptr<const TokenTree>& tree() const { return tree_; }
+  // For each node: the choice that ends there; -1: none.
   const std::vector<int32_t>& ends() const { return ends_; }
   // Tests whether the choices were created with equal paths; null means without paths.
   bool has_paths(const lh_choice_paths* paths) const;
 
-  static constexpr int32_t kStart = -1;  // parent of the first node of all paths
-  // Returns the child of a node with the token; kStart if there is none.
-  int32_t child(int32_t node, int32_t token) const;
-  // Returns the tokens of a node's children in increasing order.
-  std::vector<int32_t> tokens_after(int32_t node) const;
-  bool is_leaf(int32_t node) const;
+  static constexpr int32_t kStart = TokenTree::kRoot;
   // ended_by: choice that ends at a node. only: the choice to which all paths from the
   // node lead. Both return -1 if there is no such choice.
   int32_t ended_by(int32_t node) const;
@@ -56,19 +51,14 @@ class Choices {
 
  private:
   static size_t slot_of(int32_t node) { return static_cast<size_t>(node) + 1; }
-  void index();
+  void find_only();
 
   std::shared_ptr<const Texts> texts_;
   const lh_model* model_;
   bool is_given_ = false;  // the caller supplied the paths
-  // For each node, parents first.
-  std::vector<int32_t> tokens_;
-  std::vector<int32_t> parents_;
-  std::vector<int32_t> ends_;
-  // For each slot; the first slot belongs to kStart.
-  std::vector<int32_t> only_;
-  std::vector<int32_t> first_child_;
-  std::vector<int32_t> children_;
+  std::shared_ptr<const TokenTree> tree_;
+  std::vector<int32_t> ends_;  // for each node
+  std::vector<int32_t> only_;  // for kStart, then for each node
 };
 
 // Progress of an answer through its choices.

@@ -333,7 +333,12 @@ std::unique_ptr<lh::Task> lh_engine::make_task_behind(const lh_request& request,
   };
   if (request.score != nullptr) {
     lh::require(request.max_tokens > 0, "max_tokens of a score must be at least 1");
-    auto score = std::make_unique<lh::Score>(*request.score, model_.n_vocab());
+    const int32_t n_vocab = model_.n_vocab();
+    const lh_score& s = *request.score;
+    auto score =
+        std::make_unique<lh::Score>(std::make_shared<const lh::TokenTree>(
+                                        "score", s.n_nodes, s.token, s.parent, n_vocab),
+                                    n_vocab);
     lh::require_range("tokens of a prompt and its longest continuation but for the last",
                       int64_t{n_prompt} + score->depth(), 1, stage_->n_prompt_max);
     find_way(*score);
@@ -347,9 +352,8 @@ std::unique_ptr<lh::Task> lh_engine::make_task_behind(const lh_request& request,
   // If max_tokens suffices for every choice, scoring finds the most probable choice.
   const lh::Choices* choices = answer->sought();
   if (choices == nullptr) return answer;
-  const lh_score tree{sizeof(lh_score), static_cast<int32_t>(choices->tokens().size()),
-                      choices->tokens().data(), choices->parents().data()};
-  auto score = std::make_unique<lh::Score>(tree, model_.n_vocab(), choices->ends());
+  auto score =
+      std::make_unique<lh::Score>(choices->tree(), model_.n_vocab(), choices->ends());
   if (score->depth() > client.max_tokens) return answer;
   find_way(*score);
   return std::make_unique<lh::Scoring>(std::move(score), std::move(answer));

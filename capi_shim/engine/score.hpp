@@ -4,10 +4,11 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <vector>
 
-#include "llamaherd.h"
 #include "logit_row.hpp"
+#include "token_tree.hpp"
 
 namespace lh {
 
@@ -26,12 +27,11 @@ class Score {
     bool by_state;
   };
 
-  // Throws Error (LH_INVALID_ARGUMENT) unless `tree` is a tree of tokens in the
-  // vocabulary.
-  Score(const lh_score& tree, int32_t n_vocab);
-  // Searches only for the most probable continuation: skips paths that cannot lead to it.
-  // `ends`: for each node, the continuation that ends with it; -1: none.
-  Score(const lh_score& tree, int32_t n_vocab, const std::vector<int32_t>& ends);
+  // With `ends`, searches only for the most probable continuation: skips paths that
+  // cannot lead to it. `ends`: for each node, the continuation that ends with it; -1:
+  // none.
+  Score(std::shared_ptr<const TokenTree> tree, int32_t n_vocab,
+        std::vector<int32_t> ends = {});
 
   // Number of tokens of the longest path.
   int32_t depth() const { return depth_; }
@@ -80,21 +80,16 @@ class Score {
 
  private:
   int32_t node_of_row(int32_t row) const;
-  bool has_children(size_t node) const {
-    return first_child_[node + 1] < first_child_[node + 2];
-  }
-  bool read_top(size_t slot, const float* logits, double log_sum, LogitRow& reader);
-  double end_logprob(size_t node) const;
+  double logprob(int32_t node) const { return logprobs_[static_cast<size_t>(node)]; }
+  bool read_top(int32_t parent, const float* logits, double log_sum, LogitRow& reader);
+  double end_logprob(int32_t node) const;
   int32_t open_node();
   int32_t next_sought();
 
+  const std::shared_ptr<const TokenTree> tree_;
   const int32_t n_vocab_;
+  const std::vector<int32_t> ends_;  // empty: every path is read
   Way way_{};
-  std::vector<int32_t> tokens_;
-  std::vector<int32_t> parents_;
-  std::vector<int32_t> children_;  // children of all nodes, grouped by parent
-  // start of each node's children, indexed by node + 1; then the end
-  std::vector<int32_t> first_child_;
   std::vector<int32_t> order_;  // nodes with children, depth first
   int32_t depth_ = 0;
   bool has_branches_ = false;
@@ -106,7 +101,6 @@ class Score {
   std::vector<int32_t> top_tokens_;
   std::vector<double> top_;
   std::vector<int32_t> ranks_;
-  std::vector<int32_t> ends_;  // empty: every path is read
   int32_t best_ = -1;
 };
 

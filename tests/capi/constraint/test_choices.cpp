@@ -255,7 +255,7 @@ TEST_CASE("a space before a choice is told from one that is part of it") {
   const auto model = toy::model();
   const auto end_of = [&](const lh::Choices& choices, const std::string& text) {
     int32_t node = lh::Choices::kStart;
-    for (const char c : text) node = choices.child(node, static_cast<uint8_t>(c));
+    for (const char c : text) node = choices.tree()->child(node, static_cast<uint8_t>(c));
     return node;
   };
   const auto of = [&](const lh::Choices::Texts& texts) {
@@ -266,7 +266,7 @@ TEST_CASE("a space before a choice is told from one that is part of it") {
   CHECK(plain.only(end_of(plain, " a")) == -1);
   CHECK(plain.only(end_of(plain, "ab")) == 1);
   CHECK(plain.only(end_of(plain, " l")) == 2);
-  CHECK(plain.child(lh::Choices::kStart, 'x') == lh::Choices::kStart);
+  CHECK(plain.tree()->child(lh::Choices::kStart, 'x') == lh::Choices::kStart);
   CHECK(plain.text(end_of(plain, " a"), " a", true) == "a");
   CHECK(plain.text(end_of(plain, " lo"), " lo", true) == "long");
   CHECK(plain.text(end_of(plain, " lo"), " lo", false) == "lo");
@@ -311,8 +311,9 @@ TEST_CASE("the most probable choice is the one that all paths are weighed for") 
     // Scores all continuations, with and without a leading space.
     const auto model = toy::model();
     const lh::Choices choices(std::make_shared<const lh::Choices::Texts>(list), *model);
-    const lh_score tree{sizeof(lh_score), static_cast<int32_t>(choices.tokens().size()),
-                        choices.tokens().data(), choices.parents().data()};
+    const lh_score tree{
+        sizeof(lh_score), static_cast<int32_t>(choices.tree()->tokens().size()),
+        choices.tree()->tokens().data(), choices.tree()->parents().data()};
     Endless f;
     Request scored(1, toy::tokens(prompt), 4);
     scored.native.score = &tree;
@@ -329,13 +330,14 @@ TEST_CASE("the most probable choice is the one that all paths are weighed for") 
     std::vector<double> sums;
     double best = -1e9;
     int32_t winner = -1;
-    for (size_t k = 0; k < choices.tokens().size(); ++k) {
-      const int32_t p = choices.parents()[k];
+    for (size_t k = 0; k < choices.tree()->tokens().size(); ++k) {
+      const int32_t p = choices.tree()->parents()[k];
       sums.push_back(scores[k] + (p < 0 ? 0.0 : sums[static_cast<size_t>(p)]));
       if (choices.ends()[k] < 0) continue;
       double rest = 1.0;
-      for (size_t c = 0; c < choices.tokens().size(); ++c) {
-        if (choices.parents()[c] == static_cast<int32_t>(k)) rest -= std::exp(scores[c]);
+      for (size_t c = 0; c < choices.tree()->tokens().size(); ++c) {
+        if (choices.tree()->parents()[c] == static_cast<int32_t>(k))
+          rest -= std::exp(scores[c]);
       }
       const double whole = sums[k] + std::log(std::max(rest, 1e-7));
       if (whole > best) {
