@@ -197,18 +197,23 @@ struct Shared {
   std::atomic<bool> has_failed{false};
 };
 
+struct MatcherDeleter {
+  void operator()(LlgMatcher* matcher) const { functions.free_matcher(matcher); }
+};
+using Matcher = std::unique_ptr<LlgMatcher, MatcherDeleter>;
+
 class LlgConstraint final : public Constraint {
  public:
-  LlgConstraint(const Vocabulary& tokenizer, LlgMatcher* matcher,
+  LlgConstraint(const Vocabulary& tokenizer, Matcher matcher,
                 std::shared_ptr<Shared> shared)
-      : tokenizer_(&tokenizer), matcher_(matcher), shared_(std::move(shared)) {
+      : tokenizer_(&tokenizer), matcher_(std::move(matcher)), shared_(std::move(shared)) {
     check();
   }
 
   std::unique_ptr<Constraint> copy() const override {
     const std::scoped_lock lock(shared_->copying);
-    return std::make_unique<LlgConstraint>(
-        *tokenizer_, functions.clone_matcher(matcher_.get()), shared_);
+    Matcher matcher(functions.clone_matcher(matcher_.get()));
+    return std::make_unique<LlgConstraint>(*tokenizer_, std::move(matcher), shared_);
   }
 
   bool is_spent() const override { return shared_->has_failed.load(); }
@@ -281,10 +286,6 @@ class LlgConstraint final : public Constraint {
   static constexpr size_t kBits = 32;        // tokens per element of the mask
   static constexpr size_t kMostForced = 64;  // the rest is returned by the next call
 
-  struct Deleter {
-    void operator()(LlgMatcher* matcher) const { functions.free_matcher(matcher); }
-  };
-
   void make_mask() {
     if (!mask_.empty()) return;
     const auto n_vocab = static_cast<size_t>(tokenizer_->model.n_vocab());
@@ -338,7 +339,7 @@ class LlgConstraint final : public Constraint {
   }
 
   const Vocabulary* tokenizer_;
-  std::unique_ptr<LlgMatcher, Deleter> matcher_;
+  Matcher matcher_;
   std::shared_ptr<Shared> shared_;
   // one bit per token, set if allowed; empty: not computed yet
   std::vector<uint32_t> mask_;
@@ -452,14 +453,15 @@ std::unique_ptr<Constraint> start_llguidance(const lh_model& model, int32_t kind
   functions.constraint_init_set_defaults(&init, tokenizer.native.get());
   init.log_buffer_level = 0;
   init.log_stderr_level = 0;
-  LlgMatcher* matcher = nullptr;
-  const auto compile = [&] { matcher = functions.new_matcher(&init, name, text); };
+  Matcher matcher;
+  const auto compile = [&] { matcher.reset(functions.new_matcher(&init, name, text)); };
   if (n_bytes <= kShortText) {
     compile();
   } else {
     run_with_stack(n_bytes * kStackPerByte, compile);
   }
-  return std::make_unique<LlgConstraint>(tokenizer, matcher, std::make_shared<Shared>());
+  return std::make_unique<LlgConstraint>(tokenizer, std::move(matcher),
+                                         std::make_shared<Shared>());
 }
 
 // If the constraint forces tokens that differ from the tokens of the whole text, the rest

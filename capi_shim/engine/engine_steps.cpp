@@ -119,10 +119,12 @@ void lh_engine::verify_positions() {
 lh_status lh_engine::decode_batch(lh_run_result& result, std::string& message) {
   const lh::LogMark mark;
   int32_t code = kThrew;
+  bool was_begun = false;
   std::string reason;
   stage_->kv.before_decode();
   try {
     lh::require_memory(lh::kRoom);
+    was_begun = true;
     code = llama_decode(stage_->ctx.get(), stage_->builder->batch());
   } catch (const std::exception& e) {
     lh::copy_message(e.what(), reason);
@@ -133,7 +135,7 @@ lh_status lh_engine::decode_batch(lh_run_result& result, std::string& message) {
     stage_->kv.cut(padding.seq_id, padding.position);
   }
   if (code == 0) return LH_OK;
-  const bool was_begun = code != kNoSlot && code != kInvalidBatch;
+  was_begun = was_begun && code != kNoSlot && code != kInvalidBatch;
   if ((is_recurrent_ && was_begun) || !rewind_batch()) lose_states();
   if (abort_flag_->load()) return LH_ABORTED;
   statistics_.count(&lh_stats::n_failed_decodes);

@@ -34,21 +34,23 @@ void Logprobs::read(const float* logits, LogitRow& row) noexcept {
 
 void Logprobs::accept(int32_t token, size_t n) {
   if (!is_read_) throw std::bad_alloc();
-  fill(n);
-  const auto of = [this](float logit) { return static_cast<double>(logit) - log_sum_; };
-  chosen_.push_back(of(logits_[static_cast<size_t>(token)]));
-  for (const llama_token_data& candidate : highest_) {
-    top_tokens_.push_back(candidate.id);
-    top_.push_back(of(candidate.logit));
-  }
   fill(n + 1);
+  const auto of = [this](float logit) { return static_cast<double>(logit) - log_sum_; };
+  chosen_[n] = of(logits_[static_cast<size_t>(token)]);
+  size_t at = n * static_cast<size_t>(n_top_);
+  for (const llama_token_data& candidate : highest_) {
+    top_tokens_[at] = candidate.id;
+    top_[at++] = of(candidate.logit);
+  }
 }
 
 void Logprobs::fill(size_t n) {
+  // Callers read as many alternatives as chosen_ has tokens, also of a request that
+  // failed here without memory.
   const auto n_top = static_cast<size_t>(n_top_);
-  chosen_.resize(n, kNone);
   top_tokens_.resize(n * n_top, -1);
   top_.resize(n * n_top, kNone);
+  chosen_.resize(n, kNone);
 }
 
 }  // namespace lh

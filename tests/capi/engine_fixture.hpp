@@ -3,11 +3,13 @@
 
 #include <doctest/doctest.h>
 
+#include <exception>
 #include <functional>
 #include <memory>
 #include <string>
 #include <vector>
 
+#include "allocations.hpp"
 #include "guard.hpp"
 #include "toy.hpp"
 
@@ -60,6 +62,29 @@ inline lh_status code_of(const std::function<void()>& call) {
     return e.code();
   }
   return LH_OK;
+}
+
+// Calls `run` with n = 1, 2, ... until allocation number n of `act` does not happen.
+// Twice: only this allocation fails, or all later ones of `act`, too. Returns the number
+// of allocations.
+template <class Run>
+int64_t for_each_allocation(Run&& run) {
+  for (int64_t n = 1;; ++n) {
+    bool has_failed = false;
+    for (const int64_t last : {n, INT64_MAX}) {
+      INFO("allocations that fail: ", n, " to ", last);
+      const auto without_memory = [&](const std::function<void()>& act) {
+        const allocations::Failing failing(n, last);
+        try {
+          act();
+        } catch (const std::exception&) {  // NOLINT(bugprone-empty-catch)
+        }
+        has_failed = failing.has_failed();
+      };
+      run(without_memory, last == n);
+    }
+    if (!has_failed) return n - 1;
+  }
 }
 
 // Returns tokens followed by those of a text.

@@ -3,9 +3,17 @@
 
 #include <chrono>
 #include <cmath>
+#include <fstream>
 #include <thread>
 
 #include "engine_fixture.hpp"
+#include "malloc.hpp"
+#include "memory.hpp"
+
+#if defined(__linux__)
+#include <sys/resource.h>
+#include <unistd.h>
+#endif
 
 using fake::Fault;
 using toy::Request;
@@ -177,3 +185,30 @@ TEST_CASE("an abort that nobody asked for is a failed decode") {
   toy::run_all(f.engine);
   CHECK(f.text(1) == fake::answer(kHello, 10));
 }
+
+#if defined(__GLIBC__) && !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+TEST_CASE("a batch that is not begun, because memory is short, loses no state") {
+  if (!is_glibc_malloc()) return;
+  for (const bool recurrent : {false, true}) {
+    Endless f(256, 4, true, recurrent);
+    toy::submit(f.engine, Request(1, kHello, 10));
+    toy::run(f.engine, 2);
+    int64_t n_pages = 0;
+    std::ifstream("/proc/self/statm") >> n_pages;
+    rlimit limit{};
+    REQUIRE(getrlimit(RLIMIT_AS, &limit) == 0);
+    const rlim_t before = limit.rlim_cur;
+    limit.rlim_cur = static_cast<rlim_t>(n_pages * sysconf(_SC_PAGESIZE)) + lh::kRoom / 2;
+    REQUIRE(setrlimit(RLIMIT_AS, &limit) == 0);
+    const toy::Ran ran = toy::run(f.engine);
+    limit.rlim_cur = before;
+    REQUIRE(setrlimit(RLIMIT_AS, &limit) == 0);
+    CHECK(ran.status == LH_DECODE_ERROR);
+    CHECK(ran.message.find("out of memory") != std::string::npos);
+    CHECK(f.engine.stats().n_lost == 0);
+    CHECK(f.engine.info().n_cells_used == 6);
+    toy::run_all(f.engine);
+    CHECK(f.text(1) == fake::answer(kHello, 10));
+  }
+}
+#endif

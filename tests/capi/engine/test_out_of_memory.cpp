@@ -10,34 +10,9 @@
 #include "allocations.hpp"
 #include "engine_fixture.hpp"
 
-using allocations::Failing;
 using toy::Request;
 
 namespace {
-
-// Calls `run` with n = 1, 2, ... until allocation number n of `act` does not happen.
-// Twice: only this allocation fails, or all later ones of `act`, too. Returns the number
-// of allocations.
-template <class Run>
-int64_t for_each_allocation(Run&& run) {
-  for (int64_t n = 1;; ++n) {
-    bool has_failed = false;
-    for (const int64_t last : {n, INT64_MAX}) {
-      INFO("allocations that fail: ", n, " to ", last);
-      const auto without_memory = [&](const std::function<void()>& act) {
-        const Failing failing(n, last);
-        try {
-          act();
-        } catch (const std::bad_alloc&) {
-        } catch (const lh::Error&) {
-        }
-        has_failed = failing.has_failed();
-      };
-      run(without_memory, last == n);
-    }
-    if (!has_failed) return n - 1;
-  }
-}
 
 // Requests of all kinds, with the arrays to which they point.
 struct AllKinds {
@@ -151,6 +126,10 @@ TEST_CASE("a step without memory fails the request that needs it, and no other w
         INFO("request: ", id);
         const Output output = output_of(f, id);
         CHECK(n_events[id] == 1);
+        const lh_client_info info = f.engine.get(id);
+        for (int64_t i = 0; i < int64_t{info.n_logprobs} * info.n_top; ++i) {
+          CHECK(info.top_tokens[i] < fake::kVocab);
+        }
         if (output.state == LH_STATE_FAILED) {
           ++n_failed;
           continue;
