@@ -41,6 +41,9 @@ Herd::Herd(lh_engine& engine, std::vector<HerdPrompt> prompts, PrefixTree tree,
       results_(prompts_.size()),
       bad_prefix_(tree_.node_length.size(), false) {
   for (HerdResult& result : results_) result.text = "cancelled";
+  // No allocation may fail after a request was submitted.
+  path_.reserve(tree_.node_length.size());
+  running_.reserve(prompts_.size() + tree_.node_length.size());
 }
 
 bool Herd::run() {
@@ -164,8 +167,10 @@ void Herd::submit_prompt(int32_t prompt) {
   try {
     engine_.submit(request);
     running_.push_back(request.id);
-  } catch (const std::exception& e) {
-    results_[i].text = e.what();
+  } catch (...) {
+    lh_error error;
+    translate_exception(&error);
+    results_[i].text = error.message;
   }
 }
 

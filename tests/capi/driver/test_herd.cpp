@@ -7,6 +7,7 @@
 #include <thread>
 #include <vector>
 
+#include "engine_fixture.hpp"
 #include "fake_llama.hpp"
 #include "newrllama_capi.h"
 #include "toy.hpp"
@@ -339,4 +340,32 @@ TEST_CASE("a prompt that is NULL or a setting out of range is named") {
     CHECK(results == nullptr);
     CHECK(std::string(herd.message).find(problem) == 0);
   }
+}
+
+TEST_CASE(
+    "a call without memory fails as a whole or answers, and the next call is whole") {
+  std::vector<std::string> prompts;
+  for (int i = 0; i < 6; ++i) {
+    prompts.push_back("A beginning that all share " + std::to_string(i));
+  }
+  std::vector<std::string> expected;
+  for_each_allocation([&](const auto& without_memory, bool) {
+    Herd h(1024, 4);
+    if (expected.empty()) expected = h.answer(prompts);
+    std::vector<const char*> texts;
+    for (const std::string& prompt : prompts) texts.push_back(prompt.c_str());
+    const auto n = static_cast<int>(texts.size());
+    char** results = nullptr;
+    without_memory([&] {
+      h.code = newrllama_generate_parallel(h.ctx, texts.data(), n, &kParams, &results,
+                                           nullptr);
+    });
+    if (h.code != NEWRLLAMA_SUCCESS) CHECK(results == nullptr);
+    for (size_t i = 0; results != nullptr && i < texts.size(); ++i) {
+      const std::string text = results[i];
+      CHECK((text == expected[i] || text.find("out of memory") != std::string::npos));
+    }
+    newrllama_free_string_array(results, n);
+    CHECK(h.answer(prompts) == expected);
+  });
 }
