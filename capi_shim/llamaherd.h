@@ -801,12 +801,12 @@ typedef struct lh_run_result {
  * prompt chunks up to n_batch) and samples every client that received logits. Returns
  * after a step in which a request is held, finishes or fails, or in which a watched
  * request gets its first token; `events` then holds their ids (int64[capacity], owned by
- * the caller, capacity >= number of requests). Also returns at a limit, after
- * lh_engine_wake, or when no work is left. Locks the engine. LH_DECODE_ERROR:
- * llama_decode rejected the batch, or aborted it without lh_engine_abort. The cells of
- * the batch are removed, and every client is in the same state as before the step.
- * Exception: a batch that fails halfway destroys recurrent states, and the clients with
- * such states start over. LH_ABORTED: see lh_engine_abort.
+ * the caller, capacity >= 1; the next run returns ids that do not fit). Also returns at a
+ * limit, after lh_engine_wake, or when no work is left. Locks the engine.
+ * LH_DECODE_ERROR: llama_decode rejected the batch, or aborted it without
+ * lh_engine_abort. The cells of the batch are removed, and every client is in the same
+ * state as before the step. Exception: a batch that fails halfway destroys recurrent
+ * states, and the clients with such states start over. LH_ABORTED: see lh_engine_abort.
  */
 LH_API int32_t lh_engine_run(lh_engine* engine, const lh_run_params* params,
                              int64_t* events, int32_t capacity, lh_run_result* result,

@@ -1,5 +1,4 @@
 // extern "C" functions of llamaherd.h for the engine and its clients.
-#include <algorithm>
 #include <string_view>
 
 #include "engine.hpp"
@@ -116,12 +115,8 @@ int32_t lh_engine_run(lh_engine* engine, const lh_run_params* params, int64_t* e
   const int32_t failure = guard(error, [&] {
     lh_run_result& counts = deref(result, "result");
     counts = {};
-    std::vector<int64_t> ids;
-    status =
-        deref(engine, "engine").run(deref_sized(params, "params"), ids, counts, message);
-    lh::require_range("number of events", static_cast<int64_t>(ids.size()), 0, capacity);
-    if (!ids.empty()) std::copy(ids.begin(), ids.end(), &deref(events, "events"));
-    counts.n_events = static_cast<int32_t>(ids.size());
+    status = deref(engine, "engine")
+                 .run(deref_sized(params, "params"), events, capacity, counts, message);
   });
   if (failure != LH_OK) return failure;
   return lh::set_error(error, status, message.c_str());

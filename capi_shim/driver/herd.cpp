@@ -198,8 +198,10 @@ lh_status Herd::run_engine(const std::vector<int64_t>* ids, lh_run_result& resul
     params.n_ids = static_cast<int32_t>(ids->size());
     params.max_steps = 1;
   }
-  std::vector<int64_t> events;
-  const lh_status status = engine_.run(params, events, result, message);
+  std::vector<int64_t> events(running_.size());
+  const auto capacity = static_cast<int32_t>(events.size());
+  const lh_status status = engine_.run(params, events.data(), capacity, result, message);
+  events.resize(static_cast<size_t>(result.n_events));
   for (const int64_t id : events) collect(id);
   return status;
 }

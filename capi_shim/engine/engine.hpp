@@ -35,7 +35,7 @@ struct lh_engine {
 
   void submit(const lh_request& request);
   // Returns the status that lh_engine_run documents; `message` explains LH_DECODE_ERROR.
-  lh_status run(const lh_run_params& params, std::vector<int64_t>& events,
+  lh_status run(const lh_run_params& params, int64_t* events, int32_t capacity,
                 lh_run_result& result, std::string& message);
   void pause(int64_t id);
   void resume(int64_t id);
@@ -76,6 +76,7 @@ struct lh_engine {
   bool is_behind(const lh::Client& client) const;
   void after_decode(double seconds);
   void report(lh::Client& client);
+  int32_t take_events(int64_t* events, int32_t capacity);
   void count_batch(double seconds);
 
   const std::shared_ptr<const lh_model> held_model_;  // first member, so destroyed last
@@ -94,6 +95,6 @@ struct lh_engine {
   lh::TextBuffer::Stops stops_;  // stop texts of the last request
   std::map<int64_t, lh::Client> clients_;
   int64_t n_submitted_ = 0;
-  // events that no run has returned yet, e.g. because it failed afterwards
+  // events that no run has returned yet, e.g. because its caller had no room for them
   std::vector<int64_t> events_;
 };

@@ -178,10 +178,14 @@ bool lh_engine::is_behind(const Client& client) const {
 }
 
 // No client becomes active in a run, and none ends without an event.
-lh_status lh_engine::run(const lh_run_params& params, std::vector<int64_t>& events,
+lh_status lh_engine::run(const lh_run_params& params, int64_t* events, int32_t capacity,
                          lh_run_result& result, std::string& message) {
   const std::scoped_lock lock(mutex_);
   stage();
+  if (!clients_.empty()) {
+    lh::deref(events, "events");
+    lh::require_range("capacity", capacity, 1, INT32_MAX);
+  }
   const auto start = lh::Clock::now();
   // reserve memory now: no allocation may fail between a decode and its events
   events_.reserve(clients_.size());
@@ -214,8 +218,16 @@ lh_status lh_engine::run(const lh_run_params& params, std::vector<int64_t>& even
   result.n_active = static_cast<int32_t>(
       std::count_if(clients.begin(), clients.end(),
                     [](const Client* client) { return client->is_active(); }));
-  events.swap(events_);
+  result.n_events = take_events(events, capacity);
   return status;
+}
+
+// Moves as many events as there is room for, oldest first.
+int32_t lh_engine::take_events(int64_t* events, int32_t capacity) {
+  const auto n = std::min(static_cast<int32_t>(events_.size()), std::max(capacity, 0));
+  std::copy_n(events_.begin(), n, events);
+  events_.erase(events_.begin(), events_.begin() + n);
+  return n;
 }
 
 void lh_engine::after_decode(double seconds) {

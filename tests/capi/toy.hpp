@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "allocations.hpp"
 #include "batch_builder.hpp"
 #include "engine.hpp"
 #include "fake_llama.hpp"
@@ -153,7 +154,12 @@ inline Ran run(lh_engine& engine, int32_t max_steps = 0,
     params.n_ids = static_cast<int32_t>(ids->size());
   }
   Ran ran{};
-  ran.status = engine.run(params, ran.events, ran.result, ran.message);
+  {
+    const allocations::Exempt exempt;
+    ran.events.resize(1024);
+  }
+  ran.status = engine.run(params, ran.events.data(), 1024, ran.result, ran.message);
+  ran.events.resize(static_cast<size_t>(ran.result.n_events));
   return ran;
 }
 

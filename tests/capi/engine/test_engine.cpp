@@ -176,12 +176,35 @@ TEST_CASE("a time limit gives control back after a step") {
   toy::submit(f.engine, Request(1, kHello, 100));
   lh_run_params params{};
   params.max_time_ms = 1;
-  std::vector<int64_t> events;
+  int64_t event = 0;
   lh_run_result result{};
   std::string message;
-  CHECK(f.engine.run(params, events, result, message) == LH_OK);
+  CHECK(f.engine.run(params, &event, 1, result, message) == LH_OK);
   CHECK(result.n_steps == 1);
   CHECK(result.n_active == 1);
+}
+
+TEST_CASE("events that do not fit are those of the next run") {
+  Endless f;
+  for (const int64_t id : {1, 2, 3}) toy::submit(f.engine, Request(id, kHello, 4));
+  lh_run_params params{};
+  params.struct_size = sizeof(params);
+  lh_run_result result{};
+  int64_t events[2] = {};
+  const auto run = [&](int64_t* to, int32_t capacity) {
+    return lh_engine_run(&f.engine, &params, to, capacity, &result, nullptr);
+  };
+  CHECK(run(events, 0) == LH_INVALID_ARGUMENT);
+  CHECK(run(nullptr, 2) == LH_INVALID_ARGUMENT);
+  CHECK(fake::counts().n_decodes == 0);
+  CHECK(run(events, 2) == LH_OK);
+  CHECK(result.n_events == 2);
+  CHECK(events[0] == 1);
+  CHECK(events[1] == 2);
+  CHECK(run(events, 2) == LH_OK);
+  CHECK(result.n_events == 1);
+  CHECK(events[0] == 3);
+  CHECK(result.n_steps == 0);
 }
 
 TEST_CASE("cancelling keeps the text so far") {
