@@ -1,12 +1,12 @@
 // Client: one request in progress, from its prompt to its last token.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <string>
 #include <vector>
 
-#include "clock.hpp"
 #include "kv_cache.hpp"
 #include "llamaherd.h"
 #include "positions.hpp"
@@ -14,6 +14,12 @@
 #include "text.hpp"
 
 namespace lh {
+
+using Clock = std::chrono::steady_clock;
+
+inline double seconds_since(Clock::time_point start) {
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
 
 // Text and state of a client's thought so far.
 struct WrittenThought {

@@ -6,7 +6,6 @@
 #include <string>
 #include <utility>
 
-#include "abort_flag.hpp"
 #include "amx.hpp"
 #include "guard.hpp"
 #include "log.hpp"
@@ -252,7 +251,9 @@ void check_params(const lh_model& model, const lh_engine_params& p) {
 llama_context_ptr make_context(const lh_model& model, llama_context_params native,
                                std::atomic<bool>* abort_flag) {
   native.no_perf = true;
-  native.abort_callback = abort_is_set;
+  native.abort_callback = [](void* flag) {
+    return static_cast<std::atomic<bool>*>(flag)->load();
+  };
   native.abort_callback_data = abort_flag;
   require_memory(kRoom);
   const LargeBlocksApart apart;
