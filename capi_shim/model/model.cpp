@@ -21,13 +21,21 @@ void SpecialTexts::insert(const std::string& text, int32_t token) {
   if (text.empty()) return;
   texts_.emplace(text, token);
   starts_[static_cast<uint8_t>(text[0])] = true;
-  longest_ = std::max(longest_, text.size());
 }
 
+// The last special text that is not greater than `text` is the longest one at its start,
+// or shares more bytes with it than any of those.
 size_t SpecialTexts::match(std::string_view text) const {
   if (text.empty() || !starts_[static_cast<uint8_t>(text[0])]) return 0;
-  for (size_t n = std::min(longest_, text.size()); n > 0; --n) {
-    if (texts_.count(std::string(text.substr(0, n))) != 0) return n;
+  while (!text.empty()) {
+    auto last = texts_.upper_bound(text);
+    if (last == texts_.begin()) return 0;
+    const std::string& special = (--last)->first;
+    const auto [at, end] =
+        std::mismatch(special.begin(), special.end(), text.begin(), text.end());
+    const auto n = static_cast<size_t>(at - special.begin());
+    if (n == special.size()) return n;
+    text = text.substr(0, n);
   }
   return 0;
 }

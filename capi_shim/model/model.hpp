@@ -4,11 +4,11 @@
 #include <array>
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <string>
 #include <string_view>
-#include <unordered_map>
 #include <vector>
 
 #include "adapters.hpp"
@@ -27,14 +27,13 @@ class SpecialTexts {
   // none.
   size_t match(std::string_view text) const;
   // Returns the token of a text that matched.
-  int32_t token(std::string_view text) const { return texts_.at(std::string(text)); }
+  int32_t token(std::string_view text) const { return texts_.find(text)->second; }
   bool empty() const { return texts_.empty(); }
 
  private:
-  std::unordered_map<std::string, int32_t> texts_;
+  std::map<std::string, int32_t, std::less<>> texts_;
   std::array<bool, 256>
       starts_{};  // indexed by first byte; rejects nearly every byte of a text
-  size_t longest_ = 0;
 };
 
 }  // namespace lh

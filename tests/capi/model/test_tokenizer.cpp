@@ -3,6 +3,7 @@
 #include <pthread.h>
 
 #include <algorithm>
+#include <random>
 
 #include "guard.hpp"
 #include "prompt.hpp"
@@ -106,4 +107,32 @@ TEST_CASE("a text is refused before it is read if libllama cannot count its byte
   const std::string_view text("a", size_t{INT32_MAX});  // one byte in memory
   CHECK_THROWS_AS(model->tokenize(text, true, true), lh::Error);
   CHECK_THROWS_AS(model->tokenize_inside(text), lh::Error);
+}
+
+TEST_CASE("the longest special text at the start of a text is found") {
+  std::mt19937 random(3);
+  const auto a_text = [&](size_t n_most) {
+    std::string text;
+    for (size_t n = 1 + random() % n_most; n > 0; --n) {
+      text.push_back("ab\xFF"[random() % 3]);
+    }
+    return text;
+  };
+  for (int round = 0; round < 300; ++round) {
+    std::vector<std::string> specials(1 + random() % 6);
+    lh::SpecialTexts texts;
+    for (std::string& special : specials) {
+      special = a_text(5);
+      texts.insert(special, static_cast<int32_t>(special.size()));
+    }
+    const std::string text = a_text(8);
+    size_t longest = 0;
+    for (const std::string& special : specials) {
+      if (text.rfind(special, 0) == 0) longest = std::max(longest, special.size());
+    }
+    CHECK(texts.match(text) == longest);
+    if (longest > 0) {
+      CHECK(texts.token(text.substr(0, longest)) == static_cast<int32_t>(longest));
+    }
+  }
 }
