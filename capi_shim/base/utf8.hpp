@@ -8,6 +8,9 @@
 
 namespace lh {
 
+// White space in ASCII.
+constexpr std::string_view kSpaces = " \t\n\v\f\r";
+
 // Tests whether a byte continues a character, instead of starting one.
 constexpr bool continues_character(char byte) noexcept {
   return (static_cast<uint8_t>(byte) & 0xC0U) == 0x80U;

@@ -9,10 +9,8 @@
 namespace lh {
 namespace {
 
-constexpr const char* kSpace = " \t\r\n\v\f";
-
 bool is_space(std::string_view text) {
-  return !text.empty() && text.find_first_not_of(kSpace) == std::string_view::npos;
+  return !text.empty() && text.find_first_not_of(kSpaces) == std::string_view::npos;
 }
 
 bool starts_with(std::string_view text, std::string_view start) {
@@ -52,7 +50,7 @@ MarkerAtStart::Found MarkerAtStart::add_id(int32_t token, std::string_view piece
 // recognized. This limits the KV cells that a thought needs.
 MarkerAtStart::Found MarkerAtStart::add_text(std::string_view piece) {
   if (text_.empty()) {
-    const size_t begin = std::min(piece.find_first_not_of(kSpace), piece.size());
+    const size_t begin = std::min(piece.find_first_not_of(kSpaces), piece.size());
     if (!piece.empty() && begin == piece.size()) {
       return n_space_++ < LH_MAX_THOUGHT_SPACE ? Found::kMore : Found::kNo;
     }

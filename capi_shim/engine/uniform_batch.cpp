@@ -16,12 +16,13 @@ constexpr int32_t kMostPrompts = 4;
 // with its batches, and shorter prompts pass it. Answers wait for at most kMostPrompts
 // batches: otherwise short prompts that arrive again and again would delay them forever.
 void UniformBatch::choose_parts(const std::vector<Client*>& clients, int32_t) {
-  if (is_prompts_ && (was_cut_ || n_prompts_ >= kMostPrompts)) {
+  const auto choose_answers = [&] {
     is_prompts_ = false;
     n_prompts_ = 0;
     choose(clients, INT32_MAX);
-    if (!parts_.empty()) return;
-  }
+  };
+  if (is_prompts_ && (was_cut_ || n_prompts_ >= kMostPrompts)) choose_answers();
+  if (!parts_.empty()) return;
   is_prompts_ = true;
   ++n_prompts_;
   std::vector<Client*> ordered = clients;
@@ -31,10 +32,7 @@ void UniformBatch::choose_parts(const std::vector<Client*>& clients, int32_t) {
       !is_passed && std::any_of(parts_.begin(), parts_.end(), [this](const auto& part) {
         return is_prompt(*part.client) && part.n_tokens < n_pending(*part.client);
       });
-  if (!parts_.empty()) return;
-  is_prompts_ = false;
-  n_prompts_ = 0;
-  choose(clients, INT32_MAX);
+  if (parts_.empty()) choose_answers();
 }
 
 // Each part leaves enough cells for its padding. Tokens that are computed again after a

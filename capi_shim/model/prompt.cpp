@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "guard.hpp"
+#include "utf8.hpp"
 
 namespace lh {
 namespace {
@@ -42,8 +43,6 @@ class Runs {
   }
 
  private:
-  static constexpr std::string_view kSpaces = " \t\n\v\f\r";
-
   bool has(int32_t token, llama_token_attr attr) const {
     const auto attrs = static_cast<unsigned>(llama_vocab_get_attr(model_.vocab(), token));
     return (attrs & static_cast<unsigned>(attr)) != 0;

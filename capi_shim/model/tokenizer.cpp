@@ -19,8 +19,6 @@ constexpr size_t kLargeStack = size_t{64} << 20U;
 // Stack for all functions that do not recurse.
 constexpr size_t kBaseStack = size_t{256} << 10U;
 
-constexpr std::string_view kSpaces = " \t\n\v\f\r";
-
 bool is_space(char c) { return kSpaces.find(c) != std::string_view::npos; }
 
 // Returns the number of bytes of the first character. libllama reads each byte of invalid
