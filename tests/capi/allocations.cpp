@@ -26,9 +26,8 @@ bool is_of_llama(const void* caller) {
 // Returns null if the allocation fails.
 void* allocate(size_t size, const void* caller) {
   allocations::State& state = allocations::state;
-  if (state.is_on && size >= state.least && !is_of_llama(caller)) {
-    ++state.n;
-    if (state.n >= state.first && state.n <= state.last) return nullptr;
+  if (state.is_on && size >= state.least && ++state.n >= state.first) {
+    if (state.n <= state.last && !is_of_llama(caller)) return nullptr;
   }
   return std::malloc(size == 0 ? 1 : size);
 }

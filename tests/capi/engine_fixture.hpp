@@ -64,12 +64,12 @@ inline lh_status code_of(const std::function<void()>& call) {
   return LH_OK;
 }
 
-// Calls `run` with n = 1, 2, ... until allocation number n of `act` does not happen.
-// Twice: only this allocation fails, or all later ones of `act`, too. Returns the number
-// of allocations.
+// Calls `run` with n = 1, 1 + stride, ... until allocation number n of `act` does not
+// happen. Twice: only this allocation fails, or all later ones of `act`, too. Returns the
+// last n with a failure.
 template <class Run>
-int64_t for_each_allocation(Run&& run) {
-  for (int64_t n = 1;; ++n) {
+int64_t for_each_allocation(Run&& run, int64_t stride = 1) {
+  for (int64_t n = 1;; n += stride) {
     bool has_failed = false;
     for (const int64_t last : {n, INT64_MAX}) {
       INFO("allocations that fail: ", n, " to ", last);
@@ -83,7 +83,7 @@ int64_t for_each_allocation(Run&& run) {
       };
       run(without_memory, last == n);
     }
-    if (!has_failed) return n - 1;
+    if (!has_failed) return n - stride;
   }
 }
 

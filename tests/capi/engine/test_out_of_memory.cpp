@@ -99,12 +99,23 @@ Output output_of(Fixture& f, int64_t id) {
 }  // namespace
 
 TEST_CASE("a step without memory fails the request that needs it, and no other waits") {
+  struct Setting {
+    const char* name;
+    lh_engine_params params;
+    bool is_recurrent = false;
+    int64_t stride = 1;
+  };
+  const lh_engine_params pool = toy::engine_params(800, 16, true);
+  const lh_engine_params streams = toy::engine_params(16 * 64, 16, false);
   const AllKinds kinds;
-  for (const bool unified : {true, false}) {
-    INFO("unified: ", unified);
+  for (const Setting& setting :
+       {Setting{"pool", pool}, Setting{"streams", streams},
+        Setting{"recurrent", pool, true, 11},
+        Setting{"uniform", toy::deterministic_params(64, 16), false, 11}}) {
+    INFO("setting: ", setting.name);
     std::map<int64_t, Output> expected;
     const auto run = [&](const auto& without_memory, bool is_one) {
-      Endless f(unified ? 800 : 16 * 64, 16, unified);
+      Endless f(setting.params, setting.is_recurrent);
       fake::settings().repeat_share = 0.5;
       kinds.submit(f.engine);
       std::map<int64_t, int> n_events;
@@ -151,7 +162,7 @@ TEST_CASE("a step without memory fails the request that needs it, and no other w
     };
     run([](const auto&) {}, true);
     REQUIRE(expected.size() == kinds.requests.size());
-    CHECK(for_each_allocation(run) > 100);
+    CHECK(for_each_allocation(run, setting.stride) > 100);
   }
 }
 
