@@ -11,9 +11,11 @@ lh_stats Statistics::get(int64_t call) const {
 }
 
 std::shared_ptr<lh_stats> Statistics::of_call(int64_t call) {
-  std::shared_ptr<lh_stats>& counts = calls_[call];
-  if (!counts) counts = std::make_shared<lh_stats>();
-  return counts;
+  auto entry = calls_.find(call);
+  if (entry == calls_.end()) {
+    entry = calls_.emplace(call, std::make_shared<lh_stats>()).first;
+  }
+  return entry->second;
 }
 
 void Statistics::begin_batch(const std::vector<BatchPart>& parts) {

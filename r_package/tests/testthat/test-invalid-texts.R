@@ -64,7 +64,7 @@ test_that("invalid codes and texts of columns are reported, not silently missing
   skip_if_no_llamaherd()
   expect_warning(
     agreement(c("a", "b", invalid, "b"), c("a", "b", "a", "b")),
-    "1 of 4 values of a column is not valid text",
+    "1 of 4 values of the column coder 1 is not valid text",
     class = "llamaherd_warning_text"
   )
   data <- data.frame(text = c(invalid, letters[1:8]), label = "u")

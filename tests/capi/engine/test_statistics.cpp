@@ -6,8 +6,10 @@
 #include <random>
 #include <set>
 
+#include "allocations.hpp"
 #include "engine_fixture.hpp"
 #include "guard.hpp"
+#include "statistics.hpp"
 
 using toy::Request;
 
@@ -227,4 +229,17 @@ TEST_CASE("a call is forgotten, whoever of it is left") {
   CHECK(f.engine.stats().n_generated == 7);
   CHECK(f.engine.get(1).n_generated == 5);
   CHECK_THROWS_AS(toy::submit(f.engine, Request(3, kHello, 10).of_call(-1)), lh::Error);
+}
+
+TEST_CASE("a call that memory ran out for has statistics of zeros") {
+  for (const int64_t n : {1, 2}) {
+    lh::Statistics statistics;
+    {
+      const allocations::Failing failing(n, n);
+      CHECK_THROWS_AS(statistics.of_call(7), std::bad_alloc);
+    }
+    CHECK(statistics.get(7).n_batches == 0);
+    statistics.of_call(7)->n_batches = 1;
+    CHECK(statistics.get(7).n_batches == 1);
+  }
 }
