@@ -11,12 +11,15 @@ TokenTree::TokenTree(const std::string& name, int32_t n_nodes, const int32_t* to
   require_range(("n_nodes of " + name).c_str(), n_nodes, 1, 16'777'216);
   deref(tokens, (name + " token").c_str());
   deref(parents, (name + " parent").c_str());
-  for (int32_t k = 0; k < n_nodes; ++k) {
-    const bool is_token = tokens[k] >= 0 && tokens[k] < n_vocab;
-    if (is_token && parents[k] >= kRoot && parents[k] < k) continue;
-    const std::string which = "[" + std::to_string(k) + "]";
-    require_range((name + " token" + which).c_str(), tokens[k], 0, n_vocab - 1);
-    require_range((name + " parent" + which).c_str(), parents[k], kRoot, k - 1);
+  const auto is_good = [&](int32_t k) {
+    return tokens[k] >= 0 && tokens[k] < n_vocab && parents[k] >= kRoot && parents[k] < k;
+  };
+  int32_t n_good = 0;
+  while (n_good < n_nodes && is_good(n_good)) ++n_good;
+  if (n_good < n_nodes) {
+    const std::string which = "[" + std::to_string(n_good) + "]";
+    require_range((name + " token" + which).c_str(), tokens[n_good], 0, n_vocab - 1);
+    require_range((name + " parent" + which).c_str(), parents[n_good], kRoot, n_good - 1);
   }
   const auto n = static_cast<size_t>(n_nodes);
   tokens_.assign(tokens, tokens + n);
