@@ -105,10 +105,12 @@ r_field() {
 }
 
 # record COLUMN STATE: adds a cell of the row SYSTEM of the README's table.
-# write_records: writes the cells, after all steps of a script have passed.
+# write_records: writes the cells, if any, after all steps of a script have passed.
 RECORDS=()
 record() { RECORDS+=("$1=$2"); }
-write_records() { "$VENV_PYTHON" scripts/systems.py record "$SYSTEM" "${RECORDS[@]}"; }
+write_records() {
+  if ((${#RECORDS[@]})); then "$VENV_PYTHON" scripts/systems.py record "$SYSTEM" "${RECORDS[@]}"; fi
+}
 
 # record_version NAME RESULT: writes a row of the table of versions, with RECORD=1.
 record_version() {

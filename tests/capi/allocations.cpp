@@ -12,7 +12,7 @@
 
 namespace {
 
-bool is_of_llama(const void* caller) {
+bool is_of_llama([[maybe_unused]] const void* caller) {
 #if defined(__linux__)
   Dl_info library{};
   if (dladdr(caller, &library) == 0) return false;

@@ -58,6 +58,14 @@ struct Cells {
     llama_batch_free(batch);
   }
 
+  // Decodes a prefix of 6 tokens, which others may share. Returns its sequence id.
+  int32_t share_prefix() {
+    const int32_t prefix = kv.acquire(true);
+    decode(prefix, 6);
+    kv.share(prefix);
+    return prefix;
+  }
+
   std::unique_ptr<llama_context, void (*)(llama_context*)> ctx;
   lh::KvCache kv;
 };
@@ -118,9 +126,7 @@ TEST_CASE("ids run out, and come back without cells") {
 
 TEST_CASE("in a pool forks share cells, which count once and until the last has ended") {
   Cells c(true);
-  const int32_t prefix = c.kv.acquire(true);
-  c.decode(prefix, 6);
-  c.kv.share(prefix);
+  const int32_t prefix = c.share_prefix();
   CHECK(c.kv.n_own_cells(prefix) == 0);
   for (const int32_t id : {c.kv.acquire(false), c.kv.acquire(false)}) {
     CHECK(c.kv.fork(prefix, id) == 6);
@@ -137,9 +143,7 @@ TEST_CASE("in a pool forks share cells, which count once and until the last has 
 
 TEST_CASE("cells that a sequence shares are counted while others have them") {
   Cells c(true);
-  const int32_t prefix = c.kv.acquire(true);
-  c.decode(prefix, 6);
-  c.kv.share(prefix);
+  const int32_t prefix = c.share_prefix();
   const int32_t id = c.kv.acquire(false);
   c.kv.fork(prefix, id);
   c.decode(id, 2);
@@ -152,9 +156,7 @@ TEST_CASE("cells that a sequence shares are counted while others have them") {
 
 TEST_CASE("with streams each fork has its own cells") {
   Cells c(false);
-  const int32_t prefix = c.kv.acquire(true);
-  c.decode(prefix, 6);
-  c.kv.share(prefix);
+  const int32_t prefix = c.share_prefix();
   const int32_t id = c.kv.acquire(false);
   CHECK(c.kv.fork(prefix, id) == 6);
   c.decode(id, 1);
@@ -228,9 +230,7 @@ TEST_CASE("nothing is saved while a copy between streams is pending") {
 
 TEST_CASE("what is lost is not counted") {
   Cells c(true);
-  const int32_t prefix = c.kv.acquire(true);
-  c.decode(prefix, 6);
-  c.kv.share(prefix);
+  const int32_t prefix = c.share_prefix();
   c.kv.fork(prefix, c.kv.acquire(false));
   c.decode(0, 2);
   c.kv.lose_all();
